@@ -1,11 +1,14 @@
 package kwok
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
@@ -67,4 +70,26 @@ func (cl *Cluster) supervise(ctx context.Context) {
 	// Metrics of the process would wait ten seconds for the etcd that is gone, each time that they are read.
 	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return nil, nil })
 	close(cl.done)
+}
+
+// processStart returns the start time of a process: the id of the machine's boot and the clock
+// ticks since then. Together with the pid it identifies a process for good. It returns "" if
+// there is no such process or no /proc.
+func processStart(pid int) string {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	// The second field is the program's name in parentheses, which may contain any characters.
+	end := bytes.LastIndexByte(stat, ')')
+	fields := strings.Fields(string(stat[end+1:]))
+	const startTime = 22 - 3 // the 22nd field; fields begins with the third
+	if end < 0 || len(fields) <= startTime {
+		return ""
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(boot)) + "/" + fields[startTime]
 }

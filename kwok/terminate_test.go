@@ -13,8 +13,17 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
+	"gnnsched/kwok/nodepool"
 )
 
 const (
@@ -154,4 +163,98 @@ func TestProcessStartNamesOneProcess(t *testing.T) {
 	if got := processStart(-1); got != "" {
 		t.Errorf("of nobody: %q", got)
 	}
+}
+
+// kwok may ask twice to remove a pod. The second request leaves a new pod with the same name alone.
+func TestKubeletRemovesOnlyDeletedPods(t *testing.T) {
+	old := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "default", UID: "old",
+		DeletionTimestamp: &metav1.Time{Time: time.Now()}, Finalizers: []string{"a/b"}}}
+	client := fake.NewClientset(old)
+	pods := kubelets{client}.CoreV1().Pods("default")
+	if err := pods.Delete(t.Context(), "web-0", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	actions := client.Actions()
+	asked, ok := actions[len(actions)-1].(clienttesting.DeleteActionImpl)
+	if !ok || asked.DeleteOptions.Preconditions == nil || *asked.DeleteOptions.Preconditions.UID != "old" {
+		t.Errorf("the deletion does not name the UID: %+v", asked)
+	}
+	if err := pods.Delete(t.Context(), "web-0", metav1.DeleteOptions{}); err != nil {
+		t.Errorf("a pod that is gone: %v", err)
+	}
+	again := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "default", UID: "new"}}
+	if _, err := client.CoreV1().Pods("default").Create(t.Context(), again, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	if err := pods.Delete(t.Context(), "web-0", metav1.DeleteOptions{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.CoreV1().Pods("default").Get(t.Context(), "web-0", metav1.GetOptions{}); err != nil {
+		t.Errorf("the new pod: %v", err)
+	}
+}
+
+// TestDevices starts a cluster whose nodes have devices. The API server accepts their slices, a template
+// becomes a claim, and devices follow changed pools; the slices of a deleted node go with it.
+func TestDevices(t *testing.T) {
+	checkLeaks(t)
+	pools, err := nodepool.Load("testdata/devices.yaml")
+	fatal.If(t, err)
+	_, cs := start(t, Config{Dir: t.TempDir(), Pools: pools})
+	ctx := context.Background()
+	devices := func() map[string]int {
+		t.Helper()
+		list, err := cs.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{})
+		fatal.If(t, err)
+		out := map[string]int{}
+		for _, s := range list.Items {
+			out[*s.Spec.NodeName] += len(s.Spec.Devices)
+		}
+		return out
+	}
+	// A device of mig-0 is whole, or 7 of 1g.5gb, 3 of 2g.10gb, 2 of 3g.20gb.
+	if got := fmt.Sprint(devices()); got != "map[mig-0:26 shared-0:4 shared-1:4]" {
+		t.Errorf("devices %s", got)
+	}
+	for _, name := range []string{nodepool.DefaultDriver, "mig.nvidia.com"} {
+		if _, err := cs.ResourceV1().DeviceClasses().Get(ctx, name, metav1.GetOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+
+	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
+	template.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu",
+		Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: nodepool.DefaultDriver}}}
+	if _, err := cs.ResourceV1().ResourceClaimTemplates("default").Create(ctx, template, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{
+		Containers:     []corev1.Container{{Name: "c", Image: "none"}},
+		ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("gpu")}},
+	}}
+	if _, err := cs.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the template's claim", func() error {
+		list, err := cs.ResourceV1().ResourceClaims("default").List(ctx, metav1.ListOptions{})
+		if err == nil && len(list.Items) != 1 {
+			err = fmt.Errorf("there are %d", len(list.Items))
+		}
+		return err
+	})
+
+	pools = pools[:1]
+	pools[0].Count, pools[0].Devices[0].Count = 1, 2
+	if _, err := nodepool.Reconcile(ctx, cs, pools); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nodepool.Publish(ctx, cs, pools); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the devices of the changed pools", func() error {
+		if got := fmt.Sprint(devices()); got != "map[shared-0:2]" {
+			return errors.New(got)
+		}
+		return nil
+	})
 }

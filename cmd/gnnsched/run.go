@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,12 +15,15 @@ import (
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
 
 	"gnnsched/cmd/internal/explain"
 	"gnnsched/cmd/internal/shadow"
 	"gnnsched/cmd/internal/web"
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/files"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/plugin"
@@ -30,6 +34,7 @@ import (
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
 	watcher "gnnsched/scheduler/shadow"
+	"gnnsched/scheduler/usage"
 	"gnnsched/workload/trace/openb"
 )
 
@@ -306,4 +311,227 @@ func parseBlend(items []string) (map[string]int32, error) {
 		out[name] = int32(w)
 	}
 	return out, nil
+}
+
+// shareFlag leaves the network of a scheduler a share of the pods.
+const shareFlag = "share"
+
+// shareCategory is the heading of the flags in --help.
+const shareCategory = "with --share"
+
+// shareFlags returns --share and the flags that go with it.
+func shareFlags() []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.Float64Flag{Name: shareFlag, Category: shareCategory,
+			Usage: "place this `SHARE` of the pods, at most 1, and the rest as the default scheduler would; stop if its pods fare worse"},
+		&ucli.StringFlag{Name: "share-by", Category: shareCategory, Value: canary.ByOwner,
+			Usage: "`WHAT` is drawn: owner (a Deployment, Job, … with all its pods) or namespace"},
+	}
+}
+
+// checkShare refuses flags that have no effect or exclude each other.
+func checkShare(c *ucli.Context) error {
+	if !c.IsSet(shareFlag) {
+		if c.IsSet("share-by") {
+			return exit.New(exit.Usage, fmt.Errorf("--share-by has no effect without --%s", shareFlag), "add --"+shareFlag+" 0.05")
+		}
+		return nil
+	}
+	for name, hint := range map[string]string{
+		"shadow": "watch first with --shadow, then place a share without it",
+		"learn":  "a scheduler that learns decides about all its pods; learn first, then share",
+	} {
+		if c.Bool(name) {
+			return exit.New(exit.Usage, fmt.Errorf("--%s and --%s exclude each other", shareFlag, name), hint)
+		}
+	}
+	return nil
+}
+
+// takeShare gives the one profile its share. Without a --scheduler-name it takes the pods of the default scheduler.
+func takeShare(c *ucli.Context, config *server.Config) error {
+	if !c.IsSet(shareFlag) {
+		return nil
+	}
+	if n := len(config.Profiles); n != 1 {
+		return exit.New(exit.Usage, fmt.Errorf("--%s is for one profile, and --profiles names %d", shareFlag, n),
+			"name one, or write a file for --config")
+	}
+	p := &config.Profiles[0]
+	if !c.IsSet("scheduler-name") {
+		p.SchedulerName = server.DefaultProfile
+	}
+	if c.Float64(shareFlag) == 0 {
+		return exit.New(exit.Usage, fmt.Errorf("--%s is 0, must be more", shareFlag), "to place no pods, watch with --shadow")
+	}
+	p.Canary = &canary.Args{Of: c.Float64(shareFlag), By: c.String("share-by")}
+	if err := config.Validate(); err != nil {
+		return exit.New(exit.Usage, err, "see --help")
+	}
+	return nil
+}
+
+// usageFlags returns the flags.
+func usageFlags() []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.StringFlag{Name: "usage", Usage: "`SOURCE` of measured usage: " + usage.PrometheusSource + " or " + usage.MetricsAPISource +
+			"; default: none, requests decide"},
+		&ucli.StringFlag{Name: "usage-address", Usage: "`URL` of Prometheus, such as https://prometheus:9090"},
+		&ucli.StringFlag{Name: "usage-queries",
+			Usage: "YAML `FILE` with queries that replace the default ones, by name; see docs/reference/scheduler-config.md"},
+		&ucli.StringFlag{Name: "usage-ca-file", Usage: "PEM `FILE` with the certificates that sign Prometheus' certificate"},
+		&ucli.StringFlag{Name: "usage-token-file", Usage: "`FILE` with a bearer token for Prometheus"},
+	}
+}
+
+// usageConfig returns the flags' configuration of measured usage; nil if they name no source.
+func usageConfig(c *ucli.Context) (*usage.Config, error) {
+	if c.String("usage") == "" {
+		for _, f := range usageFlags() {
+			name := f.Names()[0]
+			if c.IsSet(name) {
+				return nil, exit.New(exit.Usage, fmt.Errorf("--%s without --usage", name),
+					"say where usage comes from, for example --usage "+usage.PrometheusSource)
+			}
+		}
+		return nil, nil
+	}
+	out := &usage.Config{
+		Source: c.String("usage"), Address: c.String("usage-address"),
+	}
+	for _, f := range []struct {
+		to   *string
+		name string
+	}{
+		{&out.CAFile, "usage-ca-file"}, {&out.TokenFile, "usage-token-file"},
+	} {
+		path, err := readableFile(c.String(f.name))
+		if err != nil {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s: %w", f.name, err), "name a file that this user can read")
+		}
+		*f.to = path
+	}
+	if err := readQueries(c.String("usage-queries"), &out.Queries); err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--usage-queries: %w", err), "docs/reference/scheduler-config.md lists the queries")
+	}
+	checked := *out // omitted values stay out of --print-config
+	if err := checked.Default(); err != nil {
+		return nil, exit.New(exit.Usage, err, "see --help")
+	}
+	if err := checked.CheckFiles(); err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--usage: %w", err), "docs/reference/scheduler-config.md describes the files")
+	}
+	return out, nil
+}
+
+// readableFile returns the absolute path of a readable file; "" for "". The scheduler may run in another directory.
+func readableFile(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	if err := f.Close(); err != nil {
+		return "", err
+	}
+	return filepath.Abs(path)
+}
+
+// readQueries reads a file of queries by name.
+func readQueries(path string, to *map[string]string) error {
+	if path == "" {
+		return nil
+	}
+	text, err := files.Read(path, files.Text)
+	if err != nil {
+		return err
+	}
+	if err := yaml.UnmarshalStrict(text, to); err != nil {
+		return fmt.Errorf("%s: want a line NAME: QUERY for each query: %w", path, err)
+	}
+	if len(*to) == 0 {
+		return errors.New(path + " has no query")
+	}
+	return nil
+}
+
+// learnExamples are lines of the help.
+func learnExamples(variant string) string {
+	more := "--init-epsi 0.2 --learning-rate 0.0005"
+	if learn.Architecture(variant, 0).Head == checkpoint.ActorCritic {
+		more = "--actor-learning-rate 0.0003 --critic-learning-rate 0.001"
+	}
+	line := func(flags, about string) string { return fmt.Sprintf("   run%s %s # %s\n", variant, flags, about) }
+	return line("--learn                                  ", "explore, and learn from every placement") +
+		line("--learn --checkpoint my.safetensors        ", "start from this file and update it") +
+		line("--learn --hidden-layers 32 "+more, "start from random weights")
+}
+
+// initialWeights are weights that a learning scheduler starts from, in a file that does not exist
+// yet.
+type initialWeights struct {
+	checkpoint *checkpoint.Checkpoint
+	file       string
+}
+
+func (w initialWeights) save() error {
+	if err := w.checkpoint.Save(w.file); err != nil {
+		return exit.New(exit.Usage, err, "choose a place that you can write to with --checkpoint")
+	}
+	return nil
+}
+
+// learning makes a profile learn if the flags ask for it. It returns the weights to save before the scheduler starts, or nil if their file
+// exists.
+func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeights, error) {
+	if err := learn.CheckScheduler(c, variant); err != nil || !c.Bool(learn.Learn) {
+		return nil, err
+	}
+	if p.Policy != "" {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--learn: the policy %s is a heuristic and does not learn", p.Policy), "leave --policy out")
+	}
+	if p.Checkpoint == "" {
+		if c.String("log-dir") == "" {
+			return nil, exit.New(exit.Usage, errors.New("--learn has no file to write the weights to"), "name one with --checkpoint")
+		}
+		p.Checkpoint = filepath.Join(c.String("log-dir"), "run"+p.Variant+"-learned.safetensors")
+	}
+	start, fresh, err := learn.StartFromFlags(c, p.Checkpoint, p.Variant)
+	if hinted := new(exit.Error); err != nil && !errors.As(err, &hinted) || err == nil && !fresh {
+		_, err = neural.Load(p.Checkpoint)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := setLearn(c, p, start.Manifest.Objective, variant); err != nil || !fresh {
+		return nil, err
+	}
+	return &initialWeights{start, p.Checkpoint}, nil
+}
+
+// leastEpsilon is the share of random placements below which exploration does not fall.
+const leastEpsilon = 0.01
+
+// setLearn fills in the profile's arguments about learning. variant is the command's.
+func setLearn(c *ucli.Context, p *server.Profile, objective, variant string) (err error) {
+	p.Learn = &plugin.LearnArgs{Objective: objective, InitEpsilon: c.Float64("init-epsi"), EpsilonDecay: c.Float64("epsi-decay")}
+	p.Learn.FinalEpsilon = min(leastEpsilon, p.Learn.InitEpsilon) // 0 for the actor-critic, which has neither flag
+	p.Learn.Trainer, err = trainerCommand(c, p, variant)
+	return err
+}
+
+// trainerCommand returns the command line of the trainer that the scheduler starts.
+func trainerCommand(c *ucli.Context, p *server.Profile, variant string) ([]string, error) {
+	program, err := cli.FindProgram("gnntrain")
+	if err != nil {
+		return nil, exit.New(exit.Usage, errors.New("--learn needs gnntrain, which is neither in the directory of this program nor in PATH"),
+			"build it with `make trainer`")
+	}
+	out := []string{program, "--online", "--init", p.Checkpoint}
+	if dir := c.String("log-dir"); dir != "" {
+		out = append(out, "--events", filepath.Join(dir, "run"+p.Variant+"-online"))
+	}
+	return append(out, learn.TrainerArguments(c, variant)...), nil
 }

@@ -7,18 +7,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/schollz/progressbar/v3"
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/utils/clock"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/files"
+	"gnnsched/internal/logging"
 	"gnnsched/internal/tensorboard"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/run"
@@ -194,4 +198,146 @@ func (f runFiles) end(interrupted error) error {
 		return exit.New(exit.Interrupted, errors.New("interrupted"), "continue with --resume")
 	}
 	return os.Remove(f.state)
+}
+
+// newJob returns the job of the file and the flags.
+func newJob(c *ucli.Context) (learn.Job, error) {
+	j, err := read(c)
+	if err != nil {
+		return j, exit.New(exit.Usage, err, "see gnntrain --help, and gnntrain --print-config for a file to start from")
+	}
+	learn.ApplyFlags(c, &j.Config)
+	if name := c.String("scenario"); name != "" {
+		if j.Environment, err = learn.EnvironmentByName(name); err != nil {
+			return j, exit.New(exit.Usage, fmt.Errorf("--scenario: %w", err), "")
+		}
+		j.Also = nil // the scenario takes the place of all that the file names
+	}
+	if dir := c.String("trace"); dir != "" {
+		return onRecord(c, j, dir)
+	}
+	if err := j.Validate(); err != nil {
+		return j, exit.New(exit.Usage, err, "see gnntrain --help")
+	}
+	return j, nil
+}
+
+// onRecord returns the job on a record, and says what it learns from and is judged on.
+func onRecord(c *ucli.Context, j learn.Job, dir string) (learn.Job, error) {
+	if c.String("scenario") != "" {
+		return j, exit.Usagef("--trace and --scenario exclude each other: leave one of them out")
+	}
+	j, r, err := j.OnRecord(dir)
+	if err != nil {
+		return j, exit.New(exit.Usage, fmt.Errorf("--trace: %w", err), "docs/how-to/train.md says how a record is divided")
+	}
+	fmt.Fprintln(c.App.ErrWriter, r)
+	return j, nil
+}
+
+// read returns the job of the file, or the variant's default.
+func read(c *ucli.Context) (learn.Job, error) {
+	path := c.String("config")
+	if path == "" {
+		return learn.NewJob(c.String("variant"))
+	}
+	data, err := files.Read(path, files.Text)
+	if err != nil {
+		return learn.Job{}, err
+	}
+	j, err := learn.ReadJob(path, data, c.String("variant"))
+	if err == nil && c.IsSet("variant") && c.String("variant") != j.Variant {
+		err = fmt.Errorf("--variant is %s, but %s has the variant %s", c.String("variant"), path, j.Variant)
+	}
+	return j, err
+}
+
+// resumedJob returns the run of a state file and its job. Flags must not change the job.
+func resumedJob(c *ucli.Context, path string) (*run.State, learn.Job, error) {
+	s, err := loadState(c, path, append(learn.FlagNames(), "config", "scenario", "trace", "start"))
+	if err != nil {
+		return nil, learn.Job{}, err
+	}
+	j, err := learn.ResumedJob(s)
+	return s, j, err
+}
+
+// loadState returns the run of a state file. The flags that would change its configuration are errors.
+func loadState(c *ucli.Context, path string, fixed []string) (*run.State, error) {
+	for _, name := range fixed {
+		if c.IsSet(name) {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s: a resumed run keeps its configuration", name),
+				"leave it out, or start a new run without --resume")
+		}
+	}
+	s, err := run.LoadState(path)
+	if errors.Is(err, run.ErrNoState) {
+		return nil, exit.New(exit.Usage, err, "leave --resume out to start a new run; name the network that you resume as when you started it")
+	}
+	return s, err
+}
+
+// reporter shows progress: a bar on a terminal, else a line at each evaluation.
+type reporter struct {
+	unit      string // name of a step
+	bar       *progressbar.ProgressBar
+	to        io.Writer
+	scrolling bool // a line at each report
+	last      run.Pace
+}
+
+func newReporter(c *ucli.Context, unit string, steps int) *reporter {
+	r := &reporter{unit: unit, to: c.App.ErrWriter, scrolling: c.Bool("log-scrolling"), last: run.Pace{Steps: steps}}
+	bar := cli.IsTerminal(os.Stderr) && !r.scrolling
+	if c.IsSet("progress") {
+		bar = c.Bool("progress")
+	}
+	if bar {
+		r.bar = progressbar.NewOptions(steps, progressbar.OptionSetWriter(logging.Writer(os.Stderr)), progressbar.OptionShowIts(),
+			progressbar.OptionSetItsString(unit+"s"), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true),
+			progressbar.OptionFullWidth())
+	}
+	return r
+}
+
+// progress shows how far the run is, the figures of its rounds and, if it scrolls, the best evaluation.
+func (r *reporter) progress(p run.Pace) {
+	r.last = p
+	best := "best " + cmp.Or(p.Best, "none yet")
+	if r.bar != nil {
+		r.bar.Describe(p.Figures + "  " + best)
+		_ = r.bar.Set(p.Step)
+	}
+	if r.scrolling {
+		r.line(best)
+	}
+}
+
+// evaluated shows an evaluation.
+func (r *reporter) evaluated(e run.Evaluation) {
+	if r.bar != nil {
+		_ = r.bar.Clear()
+	}
+	r.line("held-out " + e.Text)
+}
+
+func (r *reporter) line(what string) {
+	p := r.last
+	left := time.Duration(float64(max(p.Steps-p.Step, 0)) / max(p.Speed, 1e-3) * float64(time.Second))
+	if p.Figures != "" {
+		what += "; " + p.Figures
+	}
+	decimals := 0
+	if p.Speed < 10 {
+		decimals = 2
+	}
+	fmt.Fprintf(r.to, "%s %d of %d: %s; %.*f %ss/s, %s left\n",
+		r.unit, p.Step, p.Steps, what, decimals, p.Speed, r.unit, left.Round(time.Second))
+}
+
+func (r *reporter) end() {
+	if r.bar != nil {
+		_ = r.bar.Finish()
+		fmt.Fprintln(os.Stderr)
+	}
 }

@@ -4,21 +4,29 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	ucli "github.com/urfave/cli/v2"
+	corev1 "k8s.io/api/core/v1"
 
 	"gnnsched/internal/cli"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
 	"gnnsched/kwok"
+	"gnnsched/kwok/nodepool"
+	"gnnsched/workload/record"
+	"gnnsched/workload/trace/openb"
+	"gnnsched/workload/trace/openb/openbtest"
 )
 
 // envMain makes the test binary run kwokcluster's main function. up --detach starts its own
@@ -250,4 +258,66 @@ func TestDetached(t *testing.T) {
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("the directory is still there: %v", err)
 	}
+}
+
+// The nodes of a cluster made from a node list are valid and sort by name in the list's order.
+func TestNodeListKeepsItsOrder(t *testing.T) {
+	list, err := openb.LoadNodes(openbtest.File(t, "openb_node_list_gpu_node.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pools := nodepool.Single(openb.ClusterNodes(openb.Sample(list, 200)), nodepool.InCapacity)
+	if err := nodepool.Validate(pools); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range pools {
+		names = append(names, p.NodeName(0))
+	}
+	if len(names) < 200 || len(names) > 210 || !slices.IsSorted(names) {
+		t.Errorf("%d nodes, sorted by name: %v", len(names), slices.IsSorted(names))
+	}
+}
+
+// The nodes of a record become pools of one node, with everything that the scheduler reads of them.
+func TestPoolsOfARecord(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "prod.record")
+	w, err := record.Create(dir, record.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Node(record.Node{Name: "gpu.example", From: 1000, MilliCPU: 96_000, Memory: 1 << 40, Pods: 250, GPU: 8, GPUModel: "A100",
+		Labels: `{"kubernetes.io/hostname":"gpu.example","kubernetes.io/arch":"arm64","topology.kubernetes.io/zone":"b"}`,
+		Taints: `[{"key":"nvidia.com/gpu","value":"present","effect":"NoSchedule"}]`, Extended: `{"example.com/fpga":"2"}`})
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	set := flag.NewFlagSet("up", flag.ContinueOnError)
+	set.String("pools", dir, "")
+	got, err := pools(ucli.NewContext(app(nil), set, nil))
+	if err != nil || len(got) != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	p := got[0]
+	fpgas := p.Capacity["example.com/fpga"]
+	if p.Name != "gpu-example" || p.Capacity.Cpu().String() != "96" || fpgas.Value() != 2 || kube.AmountsIn(p.Capacity).GPUCount != 8 &&
+		kube.AmountsIn(p.Capacity).GPU != 8 {
+		t.Errorf("pool %+v", p)
+	}
+	if p.Labels["kubernetes.io/arch"] != "arm64" || p.Labels["topology.kubernetes.io/zone"] != "b" ||
+		p.Labels["kubernetes.io/hostname"] != "" || p.Labels[kube.GPUModelLabel] != "A100" {
+		t.Errorf("labels %v", p.Labels)
+	}
+	if len(p.Taints) != 1 || p.Taints[0] != (corev1.Taint{Key: "nvidia.com/gpu", Value: "present", Effect: corev1.TaintEffectNoSchedule}) {
+		t.Errorf("taints %v", p.Taints)
+	}
+}
+
+// The reference has the flags as the commands have them.
+func TestFlagsPage(t *testing.T) {
+	page, err := cli.Reference(app(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "../../../docs/reference/flags-kwokcluster.md", page)
 }

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -62,5 +66,131 @@ func TestPagesAreFresh(t *testing.T) {
 	}
 	for path := range stale {
 		t.Errorf("%s is stale: run make docs", path)
+	}
+}
+
+// allowed are the numbers in the text of pages that are no figures, such as settings.
+var allowed = map[string][]string{
+	"README.md":      {"1,000", "0.95", "1.05", "1.26", "1.36", "1.37"}, // nodes, loads, releases of Go and Kubernetes
+	"cpu.md":         {"0.05", "1,000"},                                 // of p; nodes
+	"gpu.md":         {"1,213", "6,212"},                                // machines and GPUs of the trace
+	"performance.md": {"1,000", "1,213", "10,800"},                      // candidates, nodes, pods
+}
+
+var (
+	codeText = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|\\]\\([^)]*\\)|(?m:^    [^\n]*$)")
+	hidden   = regexp.MustCompile(`(?s)<!-- generated: .*?<!-- end -->|<!--.*?-->`)
+	cited    = regexp.MustCompile(`<!-- cites: ([^\n]*) -->`)
+	decimal  = regexp.MustCompile(`(?:^|[^\w.,])[-+]?(\d+(?:,\d{3})*\.\d+|\d{1,3}(?:,\d{3})+)(?:[^\w.]|\.\s|\.$|$)`)
+)
+
+// Every decimal number in the text of a results page, and every number with thousands, is a figure of docs/results/data,
+// rounded to the number's decimals. `<!-- cites: FILE FIELD=VALUE… -->` in a page says in which rows; a page without such
+// a comment may cite all files.
+func TestNumbersOfPages(t *testing.T) {
+	pages, err := filepath.Glob("../results/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal("no results pages", err)
+	}
+	pages = append(pages, "../../README.md")
+	for _, path := range pages {
+		page, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		figures, err := figuresOf("../..", string(page))
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		for _, n := range unfounded(string(page), figures) {
+			if !slices.Contains(allowed[filepath.Base(path)], n) {
+				t.Errorf("%s: no data file has %s", path, n)
+			}
+		}
+	}
+}
+
+// The test finds a changed figure.
+func TestChangedNumber(t *testing.T) {
+	figures, err := figuresOf("../..", "<!-- cites: cpu.csv section=verdicts scenario=foreign -->")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"10.2 % less":             "",
+		"8.4 % less":              "8.4",
+		"from 0.1001 to 0.0899.":  "",
+		"from 0.1001 to 0.0927.":  "0.0927",
+		"`--share 0.05` and 0.09": "",
+		"version 1.36.3":          "",
+		"12,345 pods":             "12,345",
+	} {
+		if got := strings.Join(unfounded(text, figures), " "); got != want {
+			t.Errorf("%q: %q without a row, want %q", text, got, want)
+		}
+	}
+}
+
+// figuresOf returns the numbers of the rows that a page may cite.
+func figuresOf(root, page string) ([]float64, error) {
+	cites := cited.FindAllStringSubmatch(page, -1)
+	if cites == nil {
+		files, err := filepath.Glob(filepath.Join(root, "docs/results/data/*.csv"))
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range files {
+			if name := filepath.Base(f); name != "sources.csv" {
+				cites = append(cites, []string{"", name})
+			}
+		}
+	}
+	var figures []float64
+	for _, c := range cites {
+		r, err := parseRequest(c[1])
+		if err != nil {
+			return nil, err
+		}
+		if r.all, err = readData(filepath.Join(root, "docs/results/data", r.file)); err != nil {
+			return nil, err
+		}
+		chosen, err := r.chosen()
+		if _, set := r.settings["than"]; !set { // differences, too
+			r.settings["than"] = "*"
+			if more, e := r.chosen(); e == nil {
+				chosen, err = append(chosen, more...), nil
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cites %s: %w", c[1], err)
+		}
+		for _, c := range chosen {
+			for _, field := range []string{"value", "low", "high", "percent", "p"} {
+				figures = append(figures, math.Abs(parse(strings.TrimPrefix(c[field], "<"))))
+			}
+			low, high := r.percentInterval(c)
+			figures = append(figures, math.Abs(parse(low)), math.Abs(parse(high)))
+		}
+	}
+	return figures, nil
+}
+
+// unfounded returns the numbers in the text of a page that no figure rounds to.
+func unfounded(page string, figures []float64) []string {
+	text := codeText.ReplaceAllString(hidden.ReplaceAllString(page, " "), " _ ")
+	var missing []string
+	for {
+		at := decimal.FindStringSubmatchIndex(text)
+		if at == nil {
+			return missing
+		}
+		n := text[at[2]:at[3]]
+		text = text[at[3]:]
+		_, decimals, _ := strings.Cut(n, ".")
+		v, half := parse(strings.ReplaceAll(n, ",", "")), 0.5*math.Pow10(-len(decimals))
+		if !slices.ContainsFunc(figures, func(f float64) bool { return math.Abs(f-v) <= half*1.000001 }) {
+			missing = append(missing, n)
+		}
 	}
 }

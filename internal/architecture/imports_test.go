@@ -3,10 +3,19 @@
 package architecture
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"gnnsched/internal/fatal"
 )
 
 // may lists, for each folder, the folders of this module that its code may import. A folder includes its subfolders; the longest match
@@ -201,4 +210,197 @@ func longest(folder string) (room string) {
 
 func within(folder, parent string) bool {
 	return folder == parent || strings.HasPrefix(folder, parent+"/")
+}
+
+// The files of the plugin are layers: the names that they take from each other make no circle.
+func TestFilesOfThePluginAreLayers(t *testing.T) {
+	from := namesBetweenFiles(t, filepath.Join(root, "scheduler/plugin"))
+	for len(from) > 0 {
+		free := slices.DeleteFunc(slices.Sorted(maps.Keys(from)), func(file string) bool {
+			for other := range from[file] {
+				if from[other] != nil {
+					return true
+				}
+			}
+			return false
+		})
+		if len(free) == 0 {
+			t.Fatalf("these files need names of each other in a circle, or stand above one: %v", from)
+		}
+		for _, file := range free {
+			delete(from, file)
+		}
+	}
+}
+
+// namesBetweenFiles returns, of each file of a package, the names of package level that it takes from each other file. The
+// receiver of a method is none: a stage of a decision is a method of the plugin, in a file of its own.
+func namesBetweenFiles(t *testing.T, dir string) map[string]map[string][]string {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no files in %s: %v", dir, err)
+	}
+	files, home := map[string]*ast.File{}, map[string]string{}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[filepath.Base(path)] = file
+		for name := range file.Scope.Objects {
+			home[name] = filepath.Base(path)
+		}
+	}
+	out := map[string]map[string][]string{}
+	for path, file := range files {
+		out[path] = map[string][]string{}
+		receivers := map[*ast.Ident]bool{}
+		for _, d := range file.Decls {
+			if f, is := d.(*ast.FuncDecl); is && f.Recv != nil {
+				ast.Inspect(f.Recv, func(n ast.Node) bool {
+					if id, is := n.(*ast.Ident); is {
+						receivers[id] = true
+					}
+					return true
+				})
+			}
+		}
+		for _, use := range file.Unresolved {
+			if receivers[use] {
+				continue
+			}
+			if other := home[use.Name]; other != "" && !slices.Contains(out[path][other], use.Name) {
+				out[path][other] = append(out[path][other], use.Name)
+			}
+		}
+	}
+	return out
+}
+
+// Kubernetes takes minutes to compile. The trainer and its tests are compiled apart from the rest, with libtorch, so they do without it.
+func TestTrainerNeedsNoKubernetes(t *testing.T) {
+	code, tests := map[string][]string{}, map[string][]string{}
+	for _, s := range sources(t) {
+		of := code
+		if s.test {
+			of = tests
+		}
+		for _, i := range s.ast.Imports {
+			name, _ := strconv.Unquote(i.Path.Value) // the parser accepted it
+			of[s.folder] = append(of[s.folder], name)
+		}
+	}
+	if path := toKubernetes(code, code["scheduler/server"], map[string]bool{}); len(path) == 0 {
+		t.Fatal("no path from scheduler/server to Kubernetes was found")
+	}
+	for folder := range code {
+		if !slices.ContainsFunc(torch, func(f string) bool { return within(folder, f) }) {
+			continue
+		}
+		if path := toKubernetes(code, slices.Concat(code[folder], tests[folder]), map[string]bool{}); len(path) > 0 {
+			t.Errorf("%s or its tests reach Kubernetes by %s", folder, strings.Join(path, ", "))
+		}
+	}
+}
+
+// toKubernetes returns a path from imports to a package of the module k8s.io/kubernetes, nil if there is none. It notes in seen the
+// folders it has been to.
+func toKubernetes(code map[string][]string, imports []string, seen map[string]bool) []string {
+	for _, name := range imports {
+		if strings.HasPrefix(name, "k8s.io/kubernetes/") {
+			return []string{name}
+		}
+		folder, ours := strings.CutPrefix(name, module)
+		if !ours || seen[folder] {
+			continue
+		}
+		seen[folder] = true
+		if rest := toKubernetes(code, code[folder], seen); rest != nil {
+			return append([]string{name}, rest...)
+		}
+	}
+	return nil
+}
+
+// nested are the modules of their own below this one's folder. Each builds this module from its folder.
+var nested = []string{"scheduler/schedbench/upstream"}
+
+var requirement = regexp.MustCompile(`(?m)^\s*(?:require\s+)?([a-z0-9./_A-Z~-]+\.[a-z0-9./_A-Z~-]+)(?:\s+=>\s+\S+)?\s+(v\S+)`)
+
+// A nested module has the versions of this one: otherwise it does not build, or builds everything a
+// second time. `go vet ./...` does not see it.
+func TestNestedModulesHaveTheSameVersions(t *testing.T) {
+	root := filepath.Join("..", "..")
+	ours := versions(t, filepath.Join(root, "go.mod"))
+	for _, folder := range nested {
+		theirs := versions(t, filepath.Join(root, folder, "go.mod"))
+		if len(theirs) < 50 {
+			t.Errorf("%s: %d requirements, want more: is the pattern right?", folder, len(theirs))
+		}
+		for key, version := range theirs {
+			if want, shared := ours[key]; shared && version != want {
+				t.Errorf("%s: %s %s, and %s in the main module; run `go mod tidy` in that folder", folder, key, version, want)
+			}
+		}
+	}
+}
+
+// The module file of an older Kubernetes release differs from go.mod only in Kubernetes' own modules, in modules that only one of the
+// releases needs, and in modules replaced because the release does not compile with newer ones.
+func TestOlderReleasesHaveTheSameVersions(t *testing.T) {
+	root := filepath.Join("..", "..")
+	files, err := filepath.Glob(filepath.Join(root, "go.k*.mod"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("module files of older releases %v, %v, want one", files, err)
+	}
+	ours := versions(t, filepath.Join(root, "go.mod"))
+	for _, file := range files {
+		name := filepath.Base(file)
+		theirs := versions(t, file)
+		release := strings.TrimSuffix(strings.TrimPrefix(name, "go.k1"), ".mod")
+		for key, version := range theirs {
+			path := strings.TrimSuffix(key, " =>")
+			switch {
+			case path == "k8s.io/kubernetes" && !strings.HasPrefix(version, "v1."+release+"."):
+				t.Errorf("%s: %s %s, want 1.%s", name, key, version, release)
+			case strings.HasSuffix(key, " =>") && strings.HasPrefix(path, "k8s.io/") && !strings.HasPrefix(version, "v0."+release+"."):
+				t.Errorf("%s: %s %s, want 0.%s", name, key, version, release)
+			case strings.HasPrefix(version, "v0."+release+".") && strings.HasPrefix(path, "k8s.io/") || path == "k8s.io/kubernetes":
+			case ours[key] != "" && ours[key] != version:
+				t.Errorf("%s: %s %s, and %s in go.mod; run `make tidy`", name, key, version, ours[key])
+			}
+		}
+		for key := range ours {
+			if theirs[key] == "" && !strings.HasSuffix(key, " =>") && !indirect(t, filepath.Join(root, "go.mod"), key) {
+				t.Errorf("%s lacks %s; run `make tidy`", name, key)
+			}
+		}
+	}
+}
+
+// indirect reports whether a module is required for another module only.
+func indirect(t *testing.T, file, path string) bool {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	fatal.If(t, err)
+	return regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(path) + ` .*// indirect$`).Match(text)
+}
+
+// versions returns the versions in a go.mod. A replacement has its arrow in the key.
+func versions(t *testing.T, path string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	fatal.If(t, err)
+	out := map[string]string{}
+	for _, m := range requirement.FindAllStringSubmatch(string(text), -1) {
+		key := m[1]
+		if strings.Contains(m[0], "=>") {
+			key += " =>"
+		}
+		out[key] = m[2]
+	}
+	return out
 }

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/internal/logging"
@@ -172,6 +175,99 @@ func joined(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if m, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // walking the chain
 			return len(m.Unwrap()) > 1
+		}
+	}
+	return false
+}
+
+var unknownFlag = regexp.MustCompile(`^flag provided but not defined: -+(.+)$`)
+
+// usageError returns the error for wrong flags of a command. Its hint names the command's help and, if a
+// flag looks like a misspelt one, that flag.
+func usageError(c *cli.Context, err error, _ bool) error {
+	name, flags := c.App.HelpName, c.App.Flags
+	if c.Command != nil && c.Command.HelpName != "" {
+		name, flags = c.Command.HelpName, c.Command.Flags
+	}
+	hint := "see `" + strings.TrimSpace(name) + " --help`"
+	if wrong := unknownFlag.FindStringSubmatch(err.Error()); wrong != nil {
+		if right := choice.Closest(wrong[1], flagNames(flags)); right != "" {
+			hint = "did you mean --" + right + "? " + hint
+		}
+	}
+	return exit.New(exit.Usage, err, hint)
+}
+
+// flagNames returns the long names of flags, "help" and "help-all".
+func flagNames(flags []cli.Flag) []string {
+	names := []string{"help", helpAll}
+	for _, f := range flags {
+		for _, n := range f.Names() {
+			if len(n) > 1 {
+				names = append(names, n)
+			}
+		}
+	}
+	return names
+}
+
+// UnknownCommand returns the error for an unknown command. path is the text typed before it. If a known command is similar, the hint names
+// it.
+func UnknownCommand(path, name string, known []*cli.Command) error {
+	var names []string
+	for _, c := range known {
+		names = append(names, c.Names()...)
+	}
+	hint := "see `" + path + " --help`"
+	if right := choice.Closest(name, names); right != "" {
+		hint = "did you mean `" + path + " " + right + "`? " + hint
+	}
+	return exit.New(exit.Usage, fmt.Errorf("there is no command %q", name), hint)
+}
+
+// flagsFirst returns args with the named command's flags moved before its other arguments, so that `gnnsched compare prod.record --profile
+// acgnn` works as in kubectl. Go's flag package stops at the first argument that is no flag. Arguments after "--" stay behind it.
+func flagsFirst(app *cli.App, args []string) []string {
+	if len(args) == 0 || args[len(args)-1] == "--generate-bash-completion" {
+		return args // the word to complete is the last but one
+	}
+	flags, commands, start := app.Flags, app.Commands, 1
+	for start < len(args) {
+		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[start]) })
+		if i < 0 {
+			break
+		}
+		flags, commands = commands[i].Flags, commands[i].Subcommands
+		start++
+	}
+	if len(commands) > 0 {
+		return args // a subcommand may follow, whose flags are others
+	}
+	first, others := slices.Clone(args[:start]), []string(nil)
+	for i := start; i < len(args); i++ {
+		switch a := args[i]; {
+		case a == "--":
+			return append(append(append(first, "--"), others...), args[i+1:]...)
+		case len(a) < 2 || a[0] != '-':
+			others = append(others, a)
+		default:
+			first = append(first, a)
+			if takesNext(flags, a) && i+1 < len(args) {
+				i++
+				first = append(first, args[i])
+			}
+		}
+	}
+	return append(first, others...)
+}
+
+// takesNext reports whether the flag in arg, such as --name or -n, has its value in the next argument.
+func takesNext(flags []cli.Flag, arg string) bool {
+	name := strings.TrimLeft(arg, "-")
+	for _, f := range flags {
+		if slices.Contains(f.Names(), name) {
+			v, ok := f.(cli.DocGenerationFlag)
+			return ok && v.TakesValue()
 		}
 	}
 	return false

@@ -1,9 +1,14 @@
 package cluster
 
 import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gonum.org/v1/gonum/stat"
 	"pgregory.net/rapid"
 )
 
@@ -134,4 +139,130 @@ func TestAdmits(t *testing.T) {
 			t.Errorf("%s: admits: %v", c.name, got)
 		}
 	}
+}
+
+func TestEntriesAreValidUntilTheNodeChanges(t *testing.T) {
+	n := &Node{Name: "n", Version: NextVersion(), Allocatable: Resources{MilliCPU: 1000, Pods: 10}}
+	r := Resources{MilliCPU: 100, Pods: 1}
+	var c Cache[int]
+	e := &c.Column(r, 1)[0]
+	if e.Valid(n) {
+		t.Error("an empty entry is valid")
+	}
+	e.Set(n, 7)
+	if again := &c.Column(r, 1)[0]; !again.Valid(n) || again.Value != 7 {
+		t.Errorf("got %+v, want a valid 7", again)
+	}
+	if other := &c.Column(Resources{MilliCPU: 200}, 1)[0]; other.Valid(n) {
+		t.Error("the entry of another request is valid")
+	}
+	if grown := c.Column(r, 3); len(grown) < 3 || !grown[0].Valid(n) || grown[2].Valid(n) {
+		t.Errorf("after growing: %+v", grown)
+	}
+	n.Add(r)
+	if c.Column(r, 1)[0].Valid(n) {
+		t.Error("the entry is valid after the node changed")
+	}
+	e = &c.Column(r, 1)[0]
+	e.Set(n, 8)
+	if c.Clear(); c.Column(r, 1)[0].Valid(n) {
+		t.Error("the entry is valid after Clear")
+	}
+}
+
+// The memory is bounded, however many different requests there are.
+func TestColumnsAreBounded(t *testing.T) {
+	var c Cache[int]
+	for i := range int64(3 * maxColumns) {
+		c.Column(Resources{MilliCPU: i}, 1)
+	}
+	if len(c.columns) > maxColumns {
+		t.Errorf("%d columns", len(c.columns))
+	}
+}
+
+// Sums give the mean and deviation of the values, and Moved those after one value has changed.
+func TestSums(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 20).Draw(t, "values")
+		var s Sums
+		for _, x := range values {
+			s.Add(x)
+		}
+		check(t, s, values)
+		i := rapid.IntRange(0, len(values)-1).Draw(t, "which")
+		d := rapid.Float64Range(-1, 1).Draw(t, "by")
+		changed := slices.Clone(values)
+		changed[i] += d
+		check(t, s.Moved(values[i], d), changed)
+	})
+}
+
+func check(t *rapid.T, s Sums, values []float64) {
+	mean, std := stat.PopMeanStdDev(values, nil)
+	if math.Abs(s.Mean()-mean) > 1e-9 || math.Abs(s.Std()-std) > 1e-6 {
+		t.Fatalf("%v: mean %v and deviation %v, want %v and %v", values, s.Mean(), s.Std(), mean, std)
+	}
+}
+
+func TestNoValues(t *testing.T) {
+	var s Sums
+	if s.Mean() != 0 || s.Std() != 0 {
+		t.Errorf("mean %v, deviation %v", s.Mean(), s.Std())
+	}
+}
+
+func TestResourcesJSON(t *testing.T) {
+	full := Resources{MilliCPU: 16_000, Memory: 64 << 30, GPU: 2, Pods: 110}
+	for text, want := range map[string]Resources{
+		`{"cpu":"16","memory":"64Gi","gpu":2,"pods":110}`:            full,
+		`{"cpu":16,"memory":68719476736,"gpu":2,"pods":110}`:         full,
+		`{"MilliCPU":16000,"Memory":68719476736,"GPU":2,"Pods":110}`: full,
+		`{"cpu":"500m"}`:   {MilliCPU: 500},
+		`{"gpuMilli":460}`: {GPUMilli: 460},
+		`{"cpu":1.5}`:      {MilliCPU: 1500},
+		`{}`:               {},
+	} {
+		var got Resources
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	for text, say := range map[string]string{
+		`{"cpus":1}`:            `unknown field "cpus"`,
+		`{"cpu":"-1"}`:          `cpu: "-1" is negative`,
+		`{"memory":"1GB"}`:      `memory: "1GB" is not an amount of memory`,
+		`{"gpu":-1}`:            "gpu: -1 is negative",
+		`{"gpuMilli":-1}`:       "gpuMilli: -1 is negative",
+		`{"milliCPU":-1}`:       "milliCPU: -1 is negative",
+		`{"pods":1.5}`:          "pods",
+		`{"cpu":"x","pods":-1}`: "pods: -1 is negative",
+		`[]`:                    "cannot unmarshal array",
+	} {
+		r := full
+		if err := json.Unmarshal([]byte(text), &r); err == nil || !strings.Contains(err.Error(), say) || r != full {
+			t.Errorf("%s: %+v, %v, want %q", text, r, err, say)
+		}
+	}
+	if b, err := json.Marshal(full); err != nil || string(b) != `{"cpu":"16","memory":"64Gi","gpu":2,"pods":110}` {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
+func TestResourcesJSONRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := Resources{
+			MilliCPU: rapid.Int64Range(0, MaxMilliCPU).Draw(t, "cpu"), Memory: rapid.Int64Range(0, MaxMemory).Draw(t, "memory"),
+			GPU: rapid.Int64Range(0, 100).Draw(t, "gpu"), GPUMilli: rapid.Int64Range(0, 999).Draw(t, "milli"),
+			Pods: rapid.Int64Range(0, 1000).Draw(t, "pods"),
+		}
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again Resources
+		if err := json.Unmarshal(b, &again); err != nil || again != r {
+			t.Fatalf("%+v became %s became %+v: %v", r, b, again, err)
+		}
+	})
 }

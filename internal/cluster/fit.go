@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"math"
 	"slices"
+	"strconv"
 
 	"gnnsched/internal/cluster/mig"
 )
@@ -124,4 +126,99 @@ func (n *Node) fitsDevices(r *Resources) bool {
 		}
 	}
 	return false
+}
+
+// Effect is the effect of a taint on pods that do not tolerate it.
+type Effect string
+
+// The effects of Kubernetes. NoSchedule and NoExecute keep new pods off a node, PreferNoSchedule
+// does not.
+const (
+	NoSchedule       Effect = "NoSchedule"
+	PreferNoSchedule Effect = "PreferNoSchedule"
+	NoExecute        Effect = "NoExecute"
+)
+
+// Taint keeps pods off a node unless they tolerate it.
+type Taint struct {
+	Key    string `json:"key"`
+	Value  string `json:"value,omitempty"`
+	Effect Effect `json:"effect"`
+}
+
+// ControlPlane reports whether the taint marks a control plane on which ordinary pods cannot run. Some control planes have no such
+// taint (k3s, minikube): they are workers too.
+func (t Taint) ControlPlane() bool {
+	switch t.Key {
+	case "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master":
+		return t.Effect == NoSchedule || t.Effect == NoExecute
+	}
+	return false
+}
+
+// Toleration lets a pod run on nodes with matching taints. An empty Key matches every key and an
+// empty Effect every effect. With Exists, Value is ignored.
+type Toleration struct {
+	Key, Value string
+	Exists     bool
+	Effect     Effect
+}
+
+// TolerationsKey returns a text that is the same for equal lists, and different for others.
+func TolerationsKey(list []Toleration) string {
+	var key []byte
+	for _, t := range list {
+		key = strconv.AppendQuote(key, t.Key)
+		key = strconv.AppendQuote(key, t.Value)
+		key = strconv.AppendBool(key, t.Exists)
+		key = append(append(key, t.Effect...), ';')
+	}
+	return string(key)
+}
+
+// tolerates reports whether t matches the taint x.
+func (t Toleration) tolerates(x Taint) bool {
+	if t.Effect != "" && t.Effect != x.Effect {
+		return false
+	}
+	if t.Key != "" && t.Key != x.Key {
+		return false
+	}
+	return t.Exists || (t.Key != "" && t.Value == x.Value)
+}
+
+// tolerated reports whether one of the tolerations matches the taint x.
+func tolerated(tolerations []Toleration, x Taint) bool {
+	for _, t := range tolerations {
+		if t.tolerates(x) {
+			return true
+		}
+	}
+	return false
+}
+
+// Sums are the running sums of some values. The zero value holds none.
+type Sums struct{ N, Sum, Squares float64 }
+
+// Add adds the value x.
+func (s *Sums) Add(x float64) { s.N, s.Sum, s.Squares = s.N+1, s.Sum+x, s.Squares+x*x }
+
+// Replace exchanges a value for another.
+func (s *Sums) Replace(old, new float64) {
+	s.Sum += new - old
+	s.Squares += new*new - old*old
+}
+
+// Moved returns the sums after one of the values, x, has grown by d.
+func (s Sums) Moved(x, d float64) Sums {
+	return Sums{s.N, s.Sum + d, s.Squares + d*(2*x+d)}
+}
+
+// Mean returns the mean of the values; 0 if there are none.
+func (s Sums) Mean() float64 { return s.Sum / max(s.N, 1) }
+
+// Std returns the population's standard deviation; 0 if there are no values.
+func (s Sums) Std() float64 {
+	mean := s.Mean()
+	return math.Sqrt(max(s.Squares/max(s.N, 1)-mean*mean, 0))
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 )
 
 // The exit codes. They are documented, and scripts rely on them.
@@ -90,4 +92,41 @@ func Report(w io.Writer, prog string, err error) {
 	if errors.As(err, &e) && e.Hint != "" {
 		fmt.Fprintf(w, "%s: hint: %s\n", prog, e.Hint)
 	}
+}
+
+// most is the number of quoted bytes of a value.
+const most = 40
+
+// Quote quotes the first 40 bytes of a value and adds the length of a longer one.
+func Quote(value string) string {
+	if len(value) <= most {
+		return strconv.Quote(value)
+	}
+	return fmt.Sprintf("%s... (%d bytes)", strconv.Quote(strings.ToValidUTF8(value[:most], "")), len(value))
+}
+
+// Clean returns at most n bytes of a message that quotes such text, without control characters except line feeds.
+func Clean(message string, n int) string {
+	cut := message
+	if len(cut) > n {
+		cut = cut[:n] + "..."
+	}
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && !strconv.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(cut, ""))
+}
+
+// ShellLine returns a command line for a POSIX shell.
+func ShellLine(args ...string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@%+"
+	words := make([]string, len(args))
+	for i, a := range args {
+		if words[i] = a; a == "" || strings.Trim(a, plain) != "" {
+			words[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
 }

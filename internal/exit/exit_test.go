@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
+	"strings"
 	"testing"
 )
 
@@ -38,5 +40,44 @@ func TestReport(t *testing.T) {
 	b.Reset()
 	if Report(&b, "x", nil); b.Len() != 0 {
 		t.Errorf("nil error printed %q", b.String())
+	}
+}
+
+func TestValue(t *testing.T) {
+	for in, want := range map[string]string{
+		"a\x00b":                `"a\x00b"`,
+		strings.Repeat("x", 40): `"` + strings.Repeat("x", 40) + `"`,
+		strings.Repeat("é", 40): `"` + strings.Repeat("é", 20) + `"... (80 bytes)`,
+	} {
+		if got := Quote(in); got != want {
+			t.Errorf("%.50q: %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestMessage(t *testing.T) {
+	for in, want := range map[string]string{
+		"one\ntwo":                "one\ntwo",
+		"\x1b[31mred":             "[31mred",
+		strings.Repeat("é", 6):    strings.Repeat("é", 5) + "...",
+		strings.Repeat("y", 1000): strings.Repeat("y", 11) + "...",
+	} {
+		if got := Clean(in, 11); got != want {
+			t.Errorf("%.50q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestShell(t *testing.T) {
+	for in, want := range map[string]string{
+		"/home/me/.local/kubeconfig": "/home/me/.local/kubeconfig", "/a b": "'/a b'", "it's": `'it'\''s'`, "": "''", "$HOME": "'$HOME'",
+	} {
+		if got := ShellLine(in); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+		out, err := exec.Command("sh", "-c", "printf %s "+want).Output()
+		if err != nil || string(out) != in {
+			t.Errorf("a shell reads %s as %q, %v", want, out, err)
+		}
 	}
 }

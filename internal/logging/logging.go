@@ -3,16 +3,20 @@
 package logging
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/zerologr"
 	"github.com/rs/zerolog"
 	"gopkg.in/natefinch/lumberjack.v2"
+	"k8s.io/klog/v2"
 
 	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
@@ -127,3 +131,86 @@ func (b bridge) WithName(name string) logr.LogSink {
 	}
 	return bridge{b.LogSink.WithName(name), b.project}
 }
+
+// debugVerbosity is klog's level of messages for debugging.
+const debugVerbosity = 4
+
+// Quiet returns a context whose logger shows the errors that hide selects only for debugging.
+func Quiet(ctx context.Context, hide func(error) bool) context.Context {
+	log := klog.FromContext(ctx)
+	return klog.NewContext(ctx, log.WithSink(quietSink{log.GetSink(), hide}))
+}
+
+// quietSink is the sink of Quiet.
+type quietSink struct {
+	logr.LogSink
+	hide func(error) bool
+}
+
+// Error implements logr.LogSink.
+func (s quietSink) Error(err error, message string, pairs ...any) {
+	switch {
+	case err == nil || !s.hide(err):
+		s.LogSink.Error(err, message, pairs...)
+	case s.Enabled(debugVerbosity):
+		s.Info(debugVerbosity, message, append(pairs, "err", err)...)
+	}
+}
+
+// WithValues implements logr.LogSink.
+func (s quietSink) WithValues(pairs ...any) logr.LogSink {
+	return quietSink{s.LogSink.WithValues(pairs...), s.hide}
+}
+
+// WithName implements logr.LogSink.
+func (s quietSink) WithName(name string) logr.LogSink {
+	return quietSink{s.LogSink.WithName(name), s.hide}
+}
+
+// target is the present destination of klog's messages.
+var target atomic.Pointer[logr.LogSink]
+
+// install sets klog's logger. It happens once in a process, because goroutines that log to klog read its logger without a lock.
+var install = sync.OnceFunc(func() {
+	zerologr.NameFieldName = "logger"
+	zerologr.VerbosityFieldName = ""
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	klog.SetLoggerWithOptions(logr.New(routed{}), klog.ContextualLogger(true)) // otherwise klog drops loggers' names
+})
+
+// route sends klog's messages to a sink from now on. Loggers that were made from klog's before, such as named ones, keep their sink.
+func route(sink logr.LogSink) {
+	target.Store(&sink)
+	install()
+}
+
+// DropKlog drops klog's messages until the next Setup.
+func DropKlog() {
+	route(zerologr.NewLogSink(new(zerolog.Nop())))
+}
+
+// routed is the sink of klog's logger.
+type routed struct{}
+
+// Init implements logr.LogSink.
+func (routed) Init(logr.RuntimeInfo) {}
+
+// Enabled implements logr.LogSink.
+func (routed) Enabled(level int) bool { return (*target.Load()).Enabled(level) }
+
+// Info implements logr.LogSink.
+func (routed) Info(level int, message string, pairs ...any) {
+	(*target.Load()).Info(level, message, pairs...)
+}
+
+// Error implements logr.LogSink.
+func (routed) Error(err error, message string, pairs ...any) {
+	(*target.Load()).Error(err, message, pairs...)
+}
+
+// WithValues implements logr.LogSink.
+func (routed) WithValues(pairs ...any) logr.LogSink { return (*target.Load()).WithValues(pairs...) }
+
+// WithName implements logr.LogSink.
+func (routed) WithName(name string) logr.LogSink { return (*target.Load()).WithName(name) }

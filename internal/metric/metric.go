@@ -2,13 +2,20 @@
 package metric
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"gnnsched/internal/exit"
 )
 
 // Set holds the metrics of one package. Their names begin with gnnsched_. Until Register is called, they go nowhere: what
@@ -82,4 +89,41 @@ func Value(c metrics.CounterMetric) (int, error) {
 		return 0, fmt.Errorf("read the metric: %w", err)
 	}
 	return int(value.GetCounter().GetValue()), nil
+}
+
+// Serve serves /metrics, and /healthz with the error of healthy, at an address until ctx ends.
+func Serve(ctx context.Context, address string, healthy func() error) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return exit.New(exit.Usage, fmt.Errorf("--metrics-address: %w", err), "choose a free port of this machine, such as 127.0.0.1:9090")
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", legacyregistry.Handler())
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := healthy(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: SlowClientLimit, ReadTimeout: SlowClientLimit}
+	defer context.AfterFunc(ctx, func() { s.Close() })()
+	if err := s.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// SlowClientLimit is the time in which a body must have arrived.
+const SlowClientLimit = 30 * time.Second
+
+// GuardSlowClients returns a handler that gives a body a time to arrive, from when the header is there. Requests without a body, such
+// as those for streams, may take longer. A handler may set another deadline.
+func GuardSlowClients(next http.Handler, within time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // a recorder in a test has none
+		}
+		next.ServeHTTP(w, r)
+	})
 }

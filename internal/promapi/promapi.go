@@ -15,9 +15,14 @@ import (
 	"github.com/prometheus/client_golang/api"
 	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
+	"github.com/rs/zerolog"
+	ucli "github.com/urfave/cli/v2"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
+	"gnnsched/internal/exit"
 	"gnnsched/internal/files"
+	"gnnsched/internal/kubeconfig"
 )
 
 const maxAnswer = 64 << 20 // bytes of one answer; 10,000 pods take about 2 MB
@@ -193,4 +198,126 @@ func NodeNames(m model.Metric) (names []string) {
 		}
 	}
 	return names
+}
+
+// Poll asks at an interval. It is not safe for concurrent use.
+type Poll struct {
+	Interval time.Duration
+	Timeout  time.Duration // after which one question is given up
+	Clock    clock.WithTicker
+
+	failing bool
+}
+
+// Run asks at once and then at every interval, until ctx is done.
+func (p *Poll) Run(ctx context.Context, ask func(context.Context)) {
+	ticker := p.Clock.NewTicker(p.Interval)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		ask(ctx)
+		select {
+		case <-ticker.C():
+		case <-ctx.Done():
+		}
+	}
+}
+
+// errSlow is part of an error after the timeout.
+var errSlow = errors.New("no answer within the timeout")
+
+// Ask calls ask once, within the timeout. changed reports that it failed after a success, or succeeded after a failure. If ctx is done, Ask
+// returns its error.
+func (p *Poll) Ask(ctx context.Context, ask func(context.Context) error) (changed bool, err error) {
+	err = p.within(ctx, ask)
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	changed = p.failing != (err != nil)
+	p.failing = err != nil
+	return changed, err
+}
+
+func (p *Poll) within(ctx context.Context, ask func(context.Context) error) error {
+	within, cancel := context.WithCancelCause(ctx)
+	timer := p.Clock.NewTimer(p.Timeout)
+	defer timer.Stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-timer.C():
+			cancel(errSlow)
+		case <-within.Done():
+		}
+	}()
+	err := ask(within)
+	if err != nil && errors.Is(context.Cause(within), errSlow) {
+		err = errors.Join(errSlow, err)
+	}
+	cancel(nil)
+	<-ended
+	return err
+}
+
+// maxWarnings is the number of different warnings of Prometheus that are logged.
+const maxWarnings = 20
+
+// Flags returns the flags for the connection to the server of --prometheus. Each name begins with the prefix.
+func Flags(prefix string) []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.StringFlag{Name: prefix + "ca-file", Usage: "PEM `FILE` with the certificates that sign Prometheus' certificate"},
+		&ucli.StringFlag{Name: prefix + "cert-file", Usage: "PEM `FILE` with a client certificate for Prometheus"},
+		&ucli.StringFlag{Name: prefix + "key-file", Usage: "PEM `FILE` with the key of the client certificate"},
+		&ucli.StringFlag{Name: prefix + "server-name", Usage: "`NAME` in Prometheus' certificate, if it is not that of the URL"},
+		&ucli.StringFlag{Name: prefix + "token-file", Usage: "`FILE` with a bearer token for Prometheus"},
+	}
+}
+
+// serverFromFlags returns the server of --prometheus.
+func serverFromFlags(c *ucli.Context, prefix string) Server {
+	return Server{
+		Address: c.String("prometheus"), CAFile: c.String(prefix + "ca-file"),
+		CertFile: c.String(prefix + "cert-file"), KeyFile: c.String(prefix + "key-file"),
+		TokenFile: c.String(prefix + "token-file"), ServerName: c.String(prefix + "server-name"),
+	}
+}
+
+// Explain gives an error of the server of --prometheus its exit code and next step: exit.Usage if the flags do not fit what answers,
+// else exit.Unreachable.
+func Explain(err error, prefix string) *exit.Error {
+	settings := kubeconfig.TLSSettings{
+		Address: "--prometheus", Authority: "--" + prefix + "ca-file", ServerName: "--" + prefix + "server-name",
+		ClientCertificate: "--" + prefix + "cert-file",
+	}
+	fault, explained := settings.Explain(err)
+	switch {
+	case fault.Misfit:
+		return exit.New(exit.Usage, err, fault.Hint)
+	case explained:
+		return exit.New(exit.Unreachable, err, fault.Hint)
+	}
+	return exit.New(exit.Unreachable, err,
+		"Prometheus must answer at this URL and scrape kube-state-metrics; docs/how-to/record.md names the series")
+}
+
+// ClientFromFlags returns a client of the server of --prometheus. It logs each of the server's warnings once.
+func ClientFromFlags(c *ucli.Context, prefix string, log zerolog.Logger) (*Client, error) {
+	server := serverFromFlags(c, prefix)
+	hint := fmt.Sprintf("files and names are those of --%[1]sca-file, --%[1]scert-file, --%[1]skey-file, "+
+		"--%[1]sserver-name and --%[1]stoken-file", prefix)
+	if err := server.Validate(); err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--prometheus: %w", err), hint)
+	}
+	client, err := New(server)
+	if err != nil {
+		return nil, exit.New(exit.Usage, err, hint)
+	}
+	warned := map[string]bool{}
+	client.Warn = func(w string) {
+		if !warned[w] && len(warned) < maxWarnings { // the same for each query, mostly
+			warned[w] = true
+			log.Warn().Str("prometheus", w).Msg("Prometheus warns; the record may lack what it warns of")
+		}
+	}
+	return client, nil
 }

@@ -2,6 +2,7 @@ package usage
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strings"
 
@@ -19,6 +20,9 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	apirest "k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/rest"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 	"k8s.io/metrics/pkg/apis/metrics"
 	"k8s.io/metrics/pkg/apis/metrics/install"
 	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
@@ -186,4 +190,37 @@ func resourceList(cores, bytes float64) corev1.ResourceList {
 		corev1.ResourceCPU:    *resource.NewScaledQuantity(int64(math.Round(cores*1e9)), resource.Nano),
 		corev1.ResourceMemory: *resource.NewQuantity(int64(bytes), resource.BinarySI),
 	}
+}
+
+// Register tells the API server that it serves metrics.k8s.io itself, so that it lists the group. kubectl top asks for that list first. A
+// registration of an earlier start is kept; a registration of another server is corrected.
+func Register(ctx context.Context, rc *rest.Config) error {
+	client, err := aggregator.NewForConfig(rc)
+	if err != nil {
+		return err
+	}
+	version := v1beta1.SchemeGroupVersion.Version
+	want := &apiregistration.APIService{
+		ObjectMeta: metav1.ObjectMeta{Name: version + "." + metrics.GroupName},
+		Spec:       apiregistration.APIServiceSpec{Group: metrics.GroupName, Version: version, GroupPriorityMinimum: 100, VersionPriority: 100},
+	}
+	services := client.ApiregistrationV1().APIServices()
+	_, err = services.Create(ctx, want, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		return wrap(err)
+	}
+	have, err := services.Get(ctx, want.Name, metav1.GetOptions{})
+	if err != nil || have.Spec.Service == nil {
+		return wrap(err)
+	}
+	have.Spec = want.Spec
+	_, err = services.Update(ctx, have, metav1.UpdateOptions{})
+	return wrap(err)
+}
+
+func wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("register %s: %w", metrics.GroupName, err)
 }

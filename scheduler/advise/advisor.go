@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/policy/preference"
@@ -213,4 +216,155 @@ func (a *Advisor) Rank(ctx context.Context, pod *v1.Pod, names []string) ([]Rank
 	}
 	a.promise(pod, known[best].Node().Name)
 	return out, nil
+}
+
+// promise is a pod that counts on a node before the cluster shows it there.
+type promise struct {
+	pod   *v1.Pod // a copy, with the node
+	until time.Time
+}
+
+// promise counts a pod on a node, unless it has no UID, or the cluster already shows it on one.
+func (a *Advisor) promise(pod *v1.Pod, node string) {
+	if a.window <= 0 || pod.UID == "" {
+		return
+	}
+	p := pod.DeepCopy()
+	p.Spec.NodeName = node
+	if err := a.cache.AssumePod(a.log, p); err != nil {
+		return // the cache has it: it is bound
+	}
+	a.promised[p.UID] = promise{p, a.clock.Now().Add(a.window)}
+}
+
+// expire takes back expired promises. Pods that the cluster shows as bound stay.
+func (a *Advisor) expire() {
+	now := a.clock.Now()
+	for uid, p := range a.promised {
+		if now.After(p.until) {
+			a.unpromise(uid)
+		}
+	}
+}
+
+// unpromise takes back the promise for a pod and reports whether there was one.
+func (a *Advisor) unpromise(uid types.UID) bool {
+	p, promised := a.promised[uid]
+	if !promised {
+		return false
+	}
+	delete(a.promised, uid)
+	if assumed, err := a.cache.IsAssumedPod(p.pod); err != nil || !assumed {
+		return false
+	}
+	if err := a.cache.ForgetPod(a.log, p.pod); err != nil {
+		a.log.V(4).Info("A pod was bound just before its promise was taken back", "err", err)
+	}
+	return true
+}
+
+// State describes an Advisor: its policy, and the number of nodes and pods in its view.
+type State struct {
+	Synced bool `json:"ready"`
+	Decider
+	Nodes    int `json:"nodes"`
+	Pods     int `json:"pods"`         // on nodes, promised ones included
+	Promised int `json:"promisedPods"` // pods that count on a node where the cluster does not show them yet
+}
+
+// State returns the Advisor's current state.
+func (a *Advisor) State(ctx context.Context) (State, error) {
+	network, err := plugin.ActiveNetwork(a.profile)
+	if err != nil {
+		return State{}, err
+	}
+	out := State{Decider: deciderOf(network)}
+	if !a.Synced() {
+		return out, nil
+	}
+	if err := a.take(ctx); err != nil {
+		return State{}, err
+	}
+	defer a.give()
+	all, err := a.snapshot.NodeInfos().List()
+	if err != nil {
+		return State{}, fmt.Errorf("read the snapshot: %w", err)
+	}
+	out.Synced, out.Nodes = true, len(all)
+	for _, n := range all {
+		out.Pods += len(n.GetPods())
+	}
+	for _, p := range a.promised {
+		if assumed, err := a.cache.IsAssumedPod(p.pod); err == nil && assumed {
+			out.Promised++
+		}
+	}
+	return out, nil
+}
+
+// Reasons why Admit refuses a pod or a node. Only kube quotes text of a pod's owner, and truncates it.
+const (
+	refuseShare = "the pod needs a GPU device of its own choice or a share of one, and a scheduler that only asks for advice cannot write " +
+		"the device on the pod; set spec.schedulerName to a scheduler of gnnsched"
+	refuseShared = "the node shares its GPUs, so that a scheduler of gnnsched must write the device on the pod"
+	refuseModel  = "the node has no GPU of a model that the pod allows"
+	refuseCount  = "the node has too few GPUs"
+)
+
+// Admit returns the named nodes that may not take the pod, each with the reason: no scheduler would assign its GPU devices there. A pod
+// without GPUs may go anywhere, since kube-scheduler checks everything else, and any pod may go to a node that the advisor does not know
+// yet.
+//
+// A pod with a share of a GPU, with the annotations of shares, or with a device's index is refused everywhere: it would run without
+// devices, or on another pod's devices. A pod that requests whole devices is refused where the node shares its devices, or has a model that
+// the pod does not allow.
+func (a *Advisor) Admit(ctx context.Context, pod *v1.Pod, names []string) (refused map[string]string, err error) {
+	request, wrong := kube.GPURequestOf(pod.Annotations, kube.Requests(pod))
+	if wrong == nil && request.None() {
+		return nil, nil
+	}
+	refused = map[string]string{}
+	if wrong != nil || request.GPUMilli > 0 || request.WantsIndex {
+		why := refuseShare
+		if wrong != nil {
+			why = "the pod's GPUs: " + wrong.Error()
+		}
+		for _, name := range names {
+			refused[name] = why
+		}
+		return refused, nil
+	}
+	if err := a.take(ctx); err != nil {
+		return nil, err
+	}
+	defer a.give()
+	asks := &cluster.Pod{Requests: cluster.Resources{GPU: request.GPU, Pods: 1}, GPUModels: request.Models}
+	for _, name := range names {
+		info, err := a.snapshot.Get(name)
+		if err != nil {
+			continue
+		}
+		if why := refusedBy(info.Node(), asks); why != "" {
+			refused[name] = why
+		}
+	}
+	return refused, nil
+}
+
+// refusedBy returns why even the empty node refuses a pod with whole GPUs; "" if it does not.
+func refusedBy(object *v1.Node, asks *cluster.Pod) string {
+	amounts := kube.AmountsIn(object.Status.Allocatable)
+	if amounts.SharesGPUs() {
+		return refuseShared
+	}
+	n := &cluster.Node{Name: object.Name}
+	kube.SetGPUs(n, object, amounts)
+	n.Allocatable.Pods = math.MaxInt64
+	switch n.Fit(asks) {
+	case cluster.WrongModel:
+		return refuseModel
+	case cluster.NoGPU:
+		return refuseCount
+	}
+	return ""
 }

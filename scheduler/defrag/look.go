@@ -3,24 +3,31 @@
 package defrag
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/kuberelease"
+	"gnnsched/internal/metric"
 	"gnnsched/scheduler/memcluster"
+	"gnnsched/scheduler/plan"
 	"gnnsched/scheduler/plugin/nodereservation"
 	"gnnsched/scheduler/replay"
 	"gnnsched/workload/record"
+	"gnnsched/workload/record/live"
 	"gnnsched/workload/record/observe"
 )
 
@@ -145,4 +152,96 @@ func (s *collector) source(at int64) replay.Source {
 	s.From, s.To = at, at+1
 	s.LeaveUnoffered()
 	return s.Source
+}
+
+// RBAC returns the ClusterRole that a look at a cluster needs, as YAML, or, with apply, the moves.
+func RBAC(apply bool) ([]byte, error) {
+	rules := live.Rules(false)
+	rules = append(rules, rbacv1.PolicyRule{
+		APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceclaims", "resourceslices", "deviceclasses", "devicetaintrules"},
+		Verbs: []string{"list"},
+	})
+	rule := func(group, resource string, verbs ...string) {
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs})
+	}
+	if apply {
+		rule("", "pods", "get")
+		rule("", "pods/eviction", "create")
+		rule("", "pods/status", "patch")
+		rule("", "nodes", "get", "patch")
+		rule("", "events", "create")
+		rule("coordination.k8s.io", "leases", "create")
+		rule("coordination.k8s.io", "leases", "get", "update")
+		rules[len(rules)-1].ResourceNames = []string{leaseName}
+	}
+	return yaml.Marshal(rbacv1.ClusterRole{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
+		ObjectMeta: metav1.ObjectMeta{Name: "gnnsched-defrag"}, Rules: rules,
+	})
+}
+
+var (
+	measured metric.Set
+	moved    = measured.Counters("defrag_pods_total",
+		"Pods of plans, by what became of them: planned (they run on the planned node), elsewhere, or stayed.", "result")
+	underWay = measured.Gauge("defrag_pods_under_way", "Pods that were evicted, and do not run again yet.")
+)
+
+// say counts a pod that is back, and leaves an event on it that tells why it is there. Without the right to write events there is none.
+func (x *run) say(ctx context.Context, d due, m Moved) {
+	result := "planned"
+	if m.elsewhere() {
+		result = "elsewhere"
+	}
+	moved.WithLabelValues(result).Inc()
+	why := "to make room"
+	if slices.Contains(x.plan.Freed, m.From) {
+		why = "so that the node becomes empty"
+	} else if l := x.plan.Lower; l != nil {
+		why = "to lower " + l.Objective
+	}
+	now := metav1.NewTime(x.Clock.Now())
+	_, err := x.Client.CoreV1().Events(d.pod.Namespace).Create(ctx, &v1.Event{
+		ObjectMeta:     metav1.ObjectMeta{GenerateName: "gnnsched-defrag-", Namespace: d.pod.Namespace},
+		InvolvedObject: v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: d.pod.Namespace, Name: d.pod.Name, UID: d.pod.UID},
+		Type:           v1.EventTypeNormal, Reason: "Moved", Source: v1.EventSource{Component: "gnnsched-defrag"},
+		Message:        fmt.Sprintf("%s was evicted from %s %s; this pod took its place on %s (planned: %s)", m.Pod, m.From, why, m.Node, m.To),
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}, metav1.CreateOptions{})
+	if err != nil {
+		x.report("no event on " + m.New + ": " + err.Error())
+	}
+}
+
+// WriteText writes the outcome for people.
+func (o Outcome) WriteText(w io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "\n%d pods moved, %d of them to other nodes than planned; %d stay.\n", len(o.Moved), o.elsewhere(), len(o.Stayed))
+	if len(o.Emptied) > 0 {
+		fmt.Fprintf(&b, "empty and cordoned: %s\nTo use them again: kubectl uncordon %[1]s\n", strings.Join(o.Emptied, " "))
+	}
+	for _, n := range o.Used {
+		fmt.Fprintf(&b, "not empty: %s, because %s\n", n.Node, n.Why)
+	}
+	if o.Room != nil {
+		fmt.Fprintf(&b, "%s has its place on %s\n", o.Room.Pod, o.Room.Node)
+	}
+	var rows [][]string
+	for _, m := range o.Moved {
+		if m.elsewhere() {
+			rows = append(rows, []string{m.New, m.From, plan.OnGPUs(m.To, m.GPUs), plan.OnGPUs(m.Node, m.NewGPUs)})
+		}
+	}
+	if err := plan.Table(&b, []string{"elsewhere", "from", "planned", "runs on"}, rows); err != nil {
+		return err
+	}
+	rows = nil
+	for _, s := range o.Stayed {
+		rows = append(rows, []string{s.Pod, s.From, s.Why})
+	}
+	if err := plan.Table(&b, []string{"stays", "on", "because"}, rows); err != nil {
+		return err
+	}
+	_, err := w.Write(b.Bytes())
+	return err
 }

@@ -3,11 +3,22 @@ package memcluster
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/controller/daemon/util"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	started "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
 // turn is a place in the order in which waiting pods are tried.
@@ -86,4 +97,206 @@ func (o *Placements) refuse(pod *v1.Pod, why error) {
 	o.log.Error(why, "A pod is left out of the cluster in memory", "pod", pod.Namespace+"/"+pod.Name)
 	o.Remove(pod.UID)
 	o.Follow.Refused(pod, why)
+}
+
+// template identifies pods that share their containers, such as pods made from one template in memory. They share all else but the name.
+// Pods of DaemonSets, which differ in their nodes, and pods without containers have their own.
+type template struct {
+	shared *v1.Container
+	own    types.UID
+}
+
+func templateOf(pod *v1.Pod) template {
+	if len(pod.Spec.Containers) == 0 || daemon(pod) {
+		return template{own: pod.UID}
+	}
+	return template{shared: &pod.Spec.Containers[0]}
+}
+
+// trigger selects the placed pods that may let the waiting pods of a template fit.
+type trigger struct {
+	pods      int // waiting pods of the template
+	namespace string
+	near      []labels.Selector // of required affinity
+	beside    []labels.Selector // of required spreading over topology domains
+}
+
+// triggerOf compiles the selectors of a pod. It returns nil if there are none; an invalid selector selects nothing.
+func triggerOf(pod *v1.Pod) *trigger {
+	t := &trigger{namespace: pod.Namespace}
+	add := func(to *[]labels.Selector, selector *metav1.LabelSelector) {
+		if s, err := metav1.LabelSelectorAsSelector(selector); err == nil {
+			*to = append(*to, s)
+		}
+	}
+	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil {
+		for i := range a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+			add(&t.near, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[i].LabelSelector)
+		}
+	}
+	for i := range pod.Spec.TopologySpreadConstraints {
+		if s := &pod.Spec.TopologySpreadConstraints[i]; s.WhenUnsatisfiable == v1.DoNotSchedule {
+			add(&t.beside, s.LabelSelector)
+		}
+	}
+	if len(t.near)+len(t.beside) == 0 {
+		return nil
+	}
+	return t
+}
+
+// firesOn reports whether a required affinity or spreading of the trigger counts the placed pod. Namespaces are compared for spreading
+// only; a try too many does no harm.
+func (t *trigger) firesOn(placed *v1.Pod) bool {
+	matches := func(s labels.Selector) bool { return s.Matches(labels.Set(placed.Labels)) }
+	return slices.ContainsFunc(t.near, matches) || t.namespace == placed.Namespace && slices.ContainsFunc(t.beside, matches)
+}
+
+// enqueue lets a pod wait. Selectors are compiled for the first pod of a template.
+func (o *Placements) enqueue(pod *v1.Pod) {
+	o.Waiting = append(o.Waiting, pod)
+	o.addTrigger(pod)
+}
+
+// dequeue removes a pod from the waiting pods.
+func (o *Placements) dequeue(i int) {
+	o.dropTrigger(o.Waiting[i])
+	o.Waiting = slices.Delete(o.Waiting, i, i+1)
+}
+
+// addTrigger counts a pod that waits.
+func (o *Placements) addTrigger(pod *v1.Pod) {
+	of := templateOf(pod)
+	t := o.triggers[of]
+	if t == nil {
+		if t = triggerOf(pod); t == nil {
+			return
+		}
+		o.triggers[of] = t
+	}
+	t.pods++
+}
+
+// dropTrigger forgets the trigger of a template whose last pod waits no longer.
+func (o *Placements) dropTrigger(pod *v1.Pod) {
+	of := templateOf(pod)
+	t := o.triggers[of]
+	if t == nil {
+		return
+	}
+	if t.pods--; t.pods == 0 {
+		delete(o.triggers, of)
+	}
+}
+
+// wakes reports whether a placed pod may let a waiting one fit: one that must be near it, or that spreads over topology domains together
+// with it.
+func (o *Placements) wakes(placed *v1.Pod) bool {
+	for _, t := range o.triggers {
+		if t.firesOn(placed) {
+			return true
+		}
+	}
+	return false
+}
+
+// candidate is a node with the pods that must leave it so that another pod fits.
+type candidate struct {
+	node    string
+	victims []*v1.Pod // the most important first
+}
+
+// newPreemption returns upstream's preemption. Only its choice of each node's victims is used.
+func newPreemption(ctx context.Context, profile framework.Framework) (*defaultpreemption.DefaultPreemption, error) {
+	p, err := defaultpreemption.New(ctx, &config.DefaultPreemptionArgs{MinCandidateNodesPercentage: 100, MinCandidateNodesAbsolute: 1},
+		profile, feature.Features{})
+	if err != nil {
+		return nil, fmt.Errorf("set up preemption: %w", err)
+	}
+	return p, nil
+}
+
+// preempt finds the node on which a pod fits once pods of lower priority have left, as upstream's preemption does,
+// disruption budgets left aside. All nodes are looked at. ok is false if there is none.
+func (c *Cluster) preempt(ctx context.Context, pod *v1.Pod) (best candidate, ok bool, err error) {
+	if able, _ := c.preemption.PodEligibleToPreemptOthers(ctx, pod, nil); !able {
+		return candidate{}, false, nil
+	}
+	infos, err := c.snapshot.NodeInfos().List()
+	if err != nil {
+		return candidate{}, false, fmt.Errorf("read the snapshot: %w", err)
+	}
+	if !slices.ContainsFunc(infos, func(n fwk.NodeInfo) bool { return lower(n, pod) }) {
+		return candidate{}, false, nil
+	}
+	state := framework.NewCycleState()
+	among, st, _ := c.profile.RunPreFilterPlugins(ctx, state, pod)
+	if !st.IsSuccess() {
+		return candidate{}, false, nil
+	}
+	infos = slices.DeleteFunc(slices.Clone(infos), func(n fwk.NodeInfo) bool {
+		return !lower(n, pod) || !among.AllNodes() && !among.NodeNames.Has(n.Node().Name)
+	})
+	if len(infos) == 0 {
+		return candidate{}, false, nil
+	}
+	found, _, err := c.preemption.Evaluator.DryRunPreemption(ctx, state, pod, infos, nil, 0, int32(len(infos)))
+	if err != nil {
+		return candidate{}, false, fmt.Errorf("preemption: %w", err)
+	}
+	for _, f := range found {
+		if x := (candidate{f.Name(), f.Victims().Pods}); !ok || x.compare(best) < 0 {
+			best, ok = x, true
+		}
+	}
+	return best, ok, nil
+}
+
+// lower reports whether a node has a pod of lower priority.
+func lower(info fwk.NodeInfo, pod *v1.Pod) bool {
+	return slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool {
+		return corev1.PodPriority(p.GetPod()) < corev1.PodPriority(pod)
+	})
+}
+
+// compare is negative if c is the better choice, by upstream's order: the lowest priority of the most important victim, the lowest sum
+// of priorities, the fewest victims, the latest start of the most important ones; then the name.
+func (c candidate) compare(o candidate) int {
+	return cmp.Or(cmp.Compare(corev1.PodPriority(c.victims[0]), corev1.PodPriority(o.victims[0])), cmp.Compare(c.priorities(), o.priorities()),
+		cmp.Compare(len(c.victims), len(o.victims)), o.started().Compare(c.started()), cmp.Compare(c.node, o.node))
+}
+
+// priorities returns the sum of the victims' priorities, all shifted over 0 so that more victims never make it less.
+func (c candidate) priorities() (sum int64) {
+	for _, v := range c.victims {
+		sum += int64(corev1.PodPriority(v)) + 1<<31
+	}
+	return sum
+}
+
+// started returns when the first of the most important victims started.
+func (c candidate) started() time.Time {
+	first := started.GetPodStartTime(c.victims[0]).Time
+	for _, v := range c.victims[1:] {
+		if at := started.GetPodStartTime(v).Time; corev1.PodPriority(v) == corev1.PodPriority(c.victims[0]) && at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// daemon reports whether a pod belongs to one node.
+func daemon(p *v1.Pod) bool {
+	if _, static := p.Annotations[v1.MirrorPodAnnotationKey]; static {
+		return true
+	}
+	o := metav1.GetControllerOfNoCopy(p)
+	return o != nil && o.Kind == "DaemonSet"
+}
+
+// forNode returns a pod that waits for the node that it names, as its DaemonSet's controller makes it again.
+func forNode(p *v1.Pod) *v1.Pod {
+	out := On(p, "")
+	out.Spec.Affinity = util.ReplaceDaemonSetPodNodeNameNodeAffinity(p.Spec.Affinity.DeepCopy(), p.Spec.NodeName)
+	return out
 }

@@ -1,7 +1,12 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,8 +20,11 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
+	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
+	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/plugin/userconfig"
+	"gnnsched/scheduler/usage"
 )
 
 // candidate is a process that wants to lead.
@@ -99,5 +107,112 @@ func TestOneLease(t *testing.T) {
 		if !strings.Contains(string(y), "resourceName: gnnsched\n") {
 			t.Errorf("%v: %s", names, y)
 		}
+	}
+}
+
+// doors are the paths of the endpoint: everybody may read the health, a token opens the rest, and the
+// paths for profiling exist only where it is turned on.
+var doors = []struct {
+	method, path    string
+	open, profiling bool
+}{
+	{method: http.MethodGet, path: "/healthz", open: true},
+	{method: http.MethodGet, path: "/livez", open: true},
+	{method: http.MethodGet, path: "/readyz", open: true},
+	{method: http.MethodGet, path: "/readyz?verbose", open: true},
+	{method: http.MethodGet, path: "/"},
+	{method: http.MethodGet, path: "/healthz/ping"},
+	{method: http.MethodGet, path: "/metrics"},
+	{method: http.MethodGet, path: "/metrics/resources"},
+	{method: http.MethodGet, path: "/metrics/slis"},
+	{method: http.MethodGet, path: "/configz"},
+	{method: http.MethodGet, path: "/flagz"},
+	{method: http.MethodGet, path: "/statusz"},
+	{method: http.MethodGet, path: learningcurve.Path},
+	{method: http.MethodGet, path: usage.Path},
+	{method: http.MethodGet, path: "/debug/pprof/", profiling: true},
+	{method: http.MethodGet, path: "/debug/pprof/heap", profiling: true},
+	{method: http.MethodPut, path: "/debug/flags/v", profiling: true},
+}
+
+// Every path of the endpoint is asked without a token, with one that the cluster does not know, and with
+// one that it knows.
+func (l *lab) testDoors(t *testing.T) {
+	for _, profiling := range []bool{false, true} {
+		c := Config{Profiles: []Profile{{SchedulerName: "doors", Args: Args{Policy: "best-fit"}}}, QPS: 1000, Profiling: profiling}
+		stop := l.run(t, c)
+		l.untilReady(t)
+		for _, d := range doors {
+			denied, allowed := []int{http.StatusUnauthorized}, []int{http.StatusOK}
+			if d.open {
+				denied = allowed
+			}
+			switch {
+			case d.profiling && !profiling, d.path == "/":
+				allowed = []int{http.StatusNotFound, http.StatusOK} // the root lists paths, where the server has a root
+			case d.path == "/flagz", d.path == "/statusz":
+				allowed = []int{http.StatusOK, http.StatusNotAcceptable} // they serve to clients that accept their types
+			}
+			if status, body := l.ask(t, d.method, d.path, ""); !slices.Contains(denied, status) {
+				t.Errorf("profiling %t: %s %s without a token: status %d, want %v: %.80s", profiling, d.method, d.path, status, denied, body)
+			}
+			if status, _ := l.ask(t, d.method, d.path, "somebody-else"); status != http.StatusUnauthorized {
+				t.Errorf("profiling %t: %s %s with a strange token: status %d", profiling, d.method, d.path, status)
+			}
+			if status, body := l.ask(t, d.method, d.path, l.cluster.REST().BearerToken); !slices.Contains(allowed, status) {
+				t.Errorf("profiling %t: %s %s with a token: status %d, want %v: %.80s", profiling, d.method, d.path, status, allowed, body)
+			}
+		}
+		stop()
+	}
+}
+
+func TestCheckHealth(t *testing.T) {
+	release := make(chan struct{})
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/readyz":
+			w.Write([]byte("ok"))
+		case "/slow":
+			<-release
+		default:
+			http.Error(w, "[-]sched-handler-sync failed", http.StatusInternalServerError)
+		}
+	}))
+	defer server.Close()
+	defer close(release)
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for name, c := range map[string]struct {
+		url  string
+		code int
+		want string
+	}{
+		"ready":     {server.URL + "/readyz", exit.OK, ""},
+		"not ready": {server.URL + "/starting", exit.Unreachable, "500 Internal Server Error: [-]sched-handler-sync failed"},
+		"slow":      {server.URL + "/slow", exit.Unreachable, "deadline exceeded"},
+		"gone":      {gone.URL, exit.Unreachable, "no scheduler answers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, err := url.Parse(c.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			timeout := 5 * time.Second
+			if name == "slow" {
+				timeout = 50 * time.Millisecond
+			}
+			var out bytes.Buffer
+			err = CheckHealth(t.Context(), u, timeout, &out)
+			if exit.Code(err) != c.code {
+				t.Errorf("exit code %d, want %d (%v)", exit.Code(err), c.code, err)
+			}
+			if err == nil && out.String() != "ok\n" {
+				t.Errorf("output %q", out.String())
+			}
+			if err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q in it", err, c.want)
+			}
+		})
 	}
 }

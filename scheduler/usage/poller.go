@@ -2,13 +2,18 @@ package usage
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/promapi"
 )
 
@@ -106,4 +111,94 @@ func (o *outcome) log(log klog.Logger) {
 func some(nodes []string) []string {
 	slices.Sort(nodes)
 	return nodes[:min(len(nodes), named)]
+}
+
+// started holds the stores of running pollers. The profiles of one scheduler with the same configuration share one.
+var started sync.Map
+
+type startedKey struct {
+	snapshot fwk.SharedLister // one for each scheduler
+	config   string
+}
+
+// Start returns a view of the measurements of c's source, from now on and until ctx is done. Without a configuration the view attaches
+// nothing.
+func Start(ctx context.Context, c *Config, h fwk.Handle, log klog.Logger) (*View, error) {
+	if c == nil {
+		return &View{}, nil
+	}
+	clk := clock.RealClock{}
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	key := startedKey{h.SnapshotSharedLister(), string(text)}
+	if s, running := started.Load(key); running {
+		return newView(s.(*store), clk), nil
+	}
+	core := h.SharedInformerFactory().Core().V1()
+	p, err := newPoller(*c, h.KubeConfig(), directoryOf(core.Nodes().Lister(), core.Pods().Lister()), clk)
+	if err != nil {
+		return nil, err
+	}
+	started.Store(key, p.store)
+	context.AfterFunc(ctx, func() { started.Delete(key) })
+	nodes, pods := core.Nodes().Informer(), core.Pods().Informer()
+	go func() {
+		// Before, no sample has a node to belong to, and the next measurement is an interval away.
+		if cache.WaitForCacheSync(ctx.Done(), nodes.HasSynced, pods.HasSynced) {
+			p.Run(ctx, log)
+		}
+	}()
+	return newView(p.store, clk), nil
+}
+
+// Source measures usage.
+type source interface {
+	// Measure returns the present usage. With an error it returns the measurements that it could make.
+	Measure(ctx context.Context) (measurement, error)
+}
+
+// measurement is one answer of a source, not checked yet.
+type measurement struct {
+	Nodes     []nodeSample
+	Pods      []podSample
+	Watts     []nodeValue
+	Ages      []nodeValue // of a node's samples, in seconds by the clock of the source; a node without one has samples of now
+	Throttled []nodeValue // CPU that the pods of a node wanted and did not get, in thousandths of a core
+}
+
+// nodeValue is a value of a node.
+type nodeValue struct {
+	Names []string // the node's names in the source, the best first
+	Value float64
+}
+
+// nodeSample is a node's use in one dimension, in the dimension's unit.
+type nodeSample struct {
+	Names     []string // the node's names in the source, the best first
+	Dimension cluster.Dimension
+	Value     float64
+}
+
+// podSample is a pod's use in one dimension, in the dimension's unit.
+type podSample struct {
+	Namespace, Pod string
+	Dimension      cluster.Dimension
+	Value          float64
+}
+
+// objects knows the objects that samples belong to. It is safe for concurrent use.
+type objects interface {
+	// Nodes returns the cluster's nodes by every name that a source may use.
+	Nodes() map[string]nodeInfo
+	// Workload returns the workload of a running pod, as workloadOf does.
+	Workload(namespace, pod string) (key string, known bool)
+}
+
+// nodeInfo is a node that samples may belong to.
+type nodeInfo struct {
+	Name        string
+	Allocatable cluster.Resources
+	Power       *cluster.PowerModel // of its annotation; nil: the default
 }

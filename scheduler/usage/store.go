@@ -7,7 +7,11 @@ import (
 	"slices"
 	"sync/atomic"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 )
 
 const (
@@ -339,4 +343,13 @@ func (s *store) publish(r Report) {
 		t.Workloads[key] = p
 	}
 	s.table.Store(t)
+}
+
+// workloadOf returns the key of a pod's workload, which its later pods share: its Deployment, StatefulSet, CronJob or other controller. It
+// is false for a pod without one.
+func workloadOf(pod *v1.Pod) (key string, belongs bool) {
+	if metav1.GetControllerOfNoCopy(pod) == nil {
+		return "", false
+	}
+	return pod.Namespace + "/" + kube.Workload(pod), true
 }

@@ -3,9 +3,13 @@ package driver
 import (
 	"context"
 	"fmt"
+	"maps"
+	"strconv"
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,8 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/exit"
 	"gnnsched/workload"
+	"gnnsched/workload/usage"
 )
 
 // create creates a Deployment, or its pods with Bare. The end of ctx does not interrupt it, so that the record agrees with the cluster; its
@@ -124,4 +132,139 @@ func (r *runner) remove(ctx context.Context, d workload.Deployment) (removed int
 		removed++
 	}
 	return removed, r.removeClaims(ctx, d)
+}
+
+// labels returns the labels of every object of the run.
+func (c *Config) labels() map[string]string {
+	return map[string]string{workload.LabelManagedBy: workload.ManagedBy, workload.LabelRun: c.RunID}
+}
+
+// deployment returns the Kubernetes object of a Deployment. fill counts from 1.
+func (c *Config) deployment(d workload.Deployment, fill int) *appsv1.Deployment {
+	all := c.labels()
+	all[workload.LabelName] = d.Name
+	all[workload.LabelFill] = strconv.Itoa(fill)
+	if d.Shape.Name != "" {
+		all[workload.LabelShape] = d.Shape.Name
+	}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: c.Namespace, Labels: all},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To(int32(d.Replicas)),
+			// The name alone could also match foreign pods.
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{workload.LabelName: d.Name, workload.LabelRun: c.RunID}},
+			Template: c.template(d, all),
+		},
+	}
+}
+
+// pods returns the pods of a Deployment that is not created itself. A single pod has the Deployment's name; several have a number after it.
+func (c *Config) pods(d workload.Deployment, fill int) []*corev1.Pod {
+	out := make([]*corev1.Pod, d.Replicas)
+	template := c.template(d, c.deployment(d, fill).Labels)
+	for i := range out {
+		out[i] = &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+		out[i].Name, out[i].Namespace = podName(d, i), c.Namespace
+		c.GPUs.Of(d).refer(out[i], d.Shape)
+	}
+	return out
+}
+
+func podName(d workload.Deployment, i int) string {
+	if d.Replicas == 1 {
+		return d.Name
+	}
+	return d.Name + "-" + strconv.Itoa(i)
+}
+
+// template returns the template of a Deployment's pods. run has the labels that every pod gets.
+func (c *Config) template(d workload.Deployment, run map[string]string) corev1.PodTemplateSpec {
+	s := d.Shape
+	labels := maps.Clone(run)
+	maps.Copy(labels, s.Labels)
+	limits := s.Limits
+	limits.GPU, limits.GPUMilli = s.Requests.GPU, s.Requests.GPUMilli // Kubernetes requires equal ones
+	t := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations(s)},
+		Spec: corev1.PodSpec{
+			SchedulerName:                c.SchedulerName,
+			NodeSelector:                 s.NodeSelector,
+			Tolerations:                  kube.Tolerations(workload.Tolerations([]workload.Shape{s})),
+			AutomountServiceAccountToken: ptr.To(false), // the pods never call the API server
+			EnableServiceLinks:           ptr.To(false),
+			Containers: []corev1.Container{{
+				Name: "app", Image: c.Image,
+				Resources: corev1.ResourceRequirements{Requests: kube.NonzeroResourceList(s.Requests), Limits: kube.NonzeroResourceList(limits)},
+			}},
+		},
+	}
+	c.GPUs.Of(d).request(&t, s)
+	return t
+}
+
+// annotations returns the annotations of a shape's pods: their GPUs, and their usage for simulated nodes.
+func annotations(s workload.Shape) map[string]string {
+	out := kube.GPUAnnotations(s.Requests, s.GPUModels)
+	if s.Usage == nil {
+		return out
+	}
+	if out == nil {
+		out = map[string]string{}
+	}
+	out[usage.Annotation], _ = usage.FormatAnnotation(s.Usage) // Config.Validate has checked that it can be
+	return out
+}
+
+// createNamespace creates the namespace with the run's labels if it is missing. An existing namespace stays as it is, because it may be
+// foreign.
+func (c *Config) createNamespace(ctx context.Context) (created bool, err error) {
+	n, err := c.Client.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
+	switch {
+	case err == nil && n.Status.Phase == corev1.NamespaceTerminating:
+		return false, exit.New(exit.Usage, fmt.Errorf("namespace %s is being deleted", c.Namespace),
+			"wait until it is gone, or choose another one with --namespace")
+	case err == nil:
+		return false, nil
+	case !apierrors.IsNotFound(err):
+		return false, fmt.Errorf("look for namespace %s: %w", c.Namespace, err)
+	}
+	n = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.Namespace, Labels: c.labels()}}
+	_, err = c.Client.CoreV1().Namespaces().Create(ctx, n, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return false, nil // created by others in the meantime
+	}
+	if err != nil {
+		return false, fmt.Errorf("create namespace %s: %w", c.Namespace, err)
+	}
+	return true, nil
+}
+
+// checkNames returns an error if a Deployment of the namespace has a name of the plan, at which
+// the run would stop halfway, or the run's id, in which case a reset would delete it.
+func (c *Config) checkNames(ctx context.Context) error {
+	existing, err := c.Client.AppsV1().Deployments(c.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list the Deployments in namespace %s: %w", c.Namespace, err)
+	}
+	owner := map[string]string{}
+	for _, d := range existing.Items {
+		owner[d.Name] = d.Labels[workload.LabelRun]
+	}
+	for name, run := range owner {
+		if run == c.RunID {
+			return exit.New(exit.Usage, fmt.Errorf("run id %s is in use: it is on Deployment %s in namespace %s", run, name, c.Namespace),
+				"remove it with `cleancluster --run "+run+"`, or choose another id")
+		}
+	}
+	for _, s := range c.Plan.Steps {
+		if run, taken := owner[s.Deployment.Name]; taken && s.Action == workload.Add {
+			err := fmt.Errorf("namespace %s already has a Deployment %s", c.Namespace, s.Deployment.Name)
+			if run != "" {
+				return exit.New(exit.Usage, fmt.Errorf("%w, of run %s", err, run),
+					"remove it with `cleancluster --run "+run+"`, or choose another --seed or --namespace")
+			}
+			return exit.New(exit.Usage, err, "choose another --seed or --namespace")
+		}
+	}
+	return nil
 }

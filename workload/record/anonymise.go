@@ -5,15 +5,19 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
-
-	"gnnsched/internal/cluster/kube"
+	"unicode"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"gnnsched/internal/cluster/kube"
 )
 
 // Anonymiser replaces names by pseudonyms: of pods, namespaces, owners, nodes, images, claims, classes and schedulers, and the keys and
@@ -266,3 +270,151 @@ func rewrite[T any](text string, change func(*T)) string {
 	change(&v)
 	return JSON(v)
 }
+
+const (
+	// maxWord bounds names in bytes, as API servers do.
+	maxWord = validation.DNS1123SubdomainMaxLength
+	// maxColumn is the length in bytes of any other text. API servers accept objects up to 3 MiB, which escapes in JSON make longer.
+	maxColumn = 16 << 20
+)
+
+// names returns an error for the first of some names that Kubernetes does not accept. Names may be empty.
+func names(what string, all ...string) error {
+	for _, n := range all {
+		if n == "" || len(n) <= maxWord && subdomain(n) {
+			continue
+		}
+		if len(n) > maxWord {
+			return fmt.Errorf("the name of %s has %d bytes, want %d at most", what, len(n), maxWord)
+		}
+		return fmt.Errorf("the name of %s, %q, is none that Kubernetes accepts: lower case letters, digits, - and .", what, n)
+	}
+	return nil
+}
+
+// subdomain reports whether validation.IsDNS1123Subdomain accepts the characters of a name. Records have millions of names, so it
+// takes no regular expression.
+func subdomain(name string) bool {
+	edge := true // the next character begins a label, so it must be a letter or digit
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c >= 'a' && c <= 'z' || c >= '0' && c <= '9':
+			edge = false
+		case c == '.' && !edge && name[i-1] != '-':
+			edge = true
+		case c != '-' || edge:
+			return false
+		}
+	}
+	return !edge && name[len(name)-1] != '-'
+}
+
+// texts returns an error for the first text of a row that is too long, is no UTF-8 or has control characters. It looks at every
+// column of type string.
+func texts[T row](r *T) error {
+	v := reflect.ValueOf(r).Elem()
+	for i := range v.NumField() {
+		if v.Field(i).Kind() != reflect.String {
+			continue
+		}
+		if text := v.Field(i).String(); len(text) > maxColumn || !plain(text) {
+			column, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("parquet"), ",")
+			if len(text) > maxColumn {
+				return fmt.Errorf("the column %s has %d bytes, want %d at most", column, len(text), maxColumn)
+			}
+			return fmt.Errorf("the column %s has control characters, or is no UTF-8", column)
+		}
+	}
+	return nil
+}
+
+// plain reports whether a text is UTF-8 without control characters.
+func plain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c >= 0x7f {
+			return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+		}
+	}
+	return true
+}
+
+// Word returns a record's form of a name that no API server has checked, such as the name of a pod's owner: without control characters, and
+// at most as long as a name.
+func Word(text string) string {
+	if len(text) <= maxWord && plain(text) {
+		return text
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text[:min(len(text), maxWord)], ""))
+}
+
+// The kinds of objects.
+const (
+	KindNamespace     = "Namespace"
+	KindPriorityClass = "PriorityClass"
+	KindBudget        = "PodDisruptionBudget"
+	KindJob           = "Job"
+)
+
+// wellKnown are the keys of labels and taints that an Anonymiser keeps, because schedulers and controllers depend on them. The list is
+// closed: anyone may put the name of a team behind node-role.kubernetes.io.
+var wellKnown = set(
+	"kubernetes.io/arch", "kubernetes.io/os", "kubernetes.io/hostname", "kubernetes.io/metadata.name",
+	"beta.kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type",
+	"topology.kubernetes.io/zone", "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/zone",
+	"failure-domain.beta.kubernetes.io/region",
+	"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master", "node.kubernetes.io/exclude-from-external-load-balancers",
+	"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/unschedulable", "node.kubernetes.io/memory-pressure",
+	"node.kubernetes.io/disk-pressure", "node.kubernetes.io/pid-pressure", "node.kubernetes.io/network-unavailable",
+	"node.kubernetes.io/out-of-service",
+	"node.cloudprovider.kubernetes.io/uninitialized", "node.cloudprovider.kubernetes.io/shutdown",
+	"app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component", "app.kubernetes.io/part-of",
+	"app.kubernetes.io/version",
+	"app.kubernetes.io/managed-by", "apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name", "batch.kubernetes.io/job-name",
+	"batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-completion-index", "job-name", "controller-uid", "app", "k8s-app",
+	"pod-template-hash", "pod-template-generation", "controller-revision-hash",
+	"karpenter.sh/nodepool", "karpenter.sh/capacity-type", "eks.amazonaws.com/nodegroup", "cloud.google.com/gke-nodepool",
+	"kubernetes.azure.com/agentpool",
+	"nvidia.com/gpu", "nvidia.com/gpu.product", "nvidia.com/gpu.count", "nvidia.com/gpu.memory", "alibabacloud.com/gpu-card-model",
+	"kwok.x-k8s.io/node",
+)
+
+// openValues are the keys of labels whose values an Anonymiser keeps.
+var openValues = set("kubernetes.io/arch", "kubernetes.io/os", "beta.kubernetes.io/arch", "beta.kubernetes.io/os",
+	"karpenter.sh/capacity-type", "nvidia.com/gpu.count")
+
+// openResources are the domains of resources that an Anonymiser keeps.
+var openResources = set("nvidia.com", "amd.com", "intel.com", "gpu.intel.com", "habana.ai", "google.com", "aws.amazon.com",
+	"alibabacloud.com", "vpc.amazonaws.com", "hugepages")
+
+// openOwners are the kinds of owners that an Anonymiser keeps.
+var openOwners = []string{"", "ReplicaSet", "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicationController", "Node"}
+
+func set(names ...string) map[string]bool {
+	out := make(map[string]bool, len(names))
+	for _, n := range names {
+		out[n] = true
+	}
+	return out
+}
+
+// KeyOf returns the key of a label whose punctuation an exporter of metrics has replaced by underscores. It restores well-known keys only;
+// others stay unchanged.
+func KeyOf(exported string) string {
+	if key, ok := exportedKeys[exported]; ok {
+		return key
+	}
+	return exported
+}
+
+var exportedKeys = func() map[string]string {
+	punctuation, out := strings.NewReplacer(".", "_", "/", "_", "-", "_"), map[string]string{}
+	for key := range wellKnown {
+		out[punctuation.Replace(key)] = key
+	}
+	return out
+}()

@@ -2,8 +2,17 @@ package record
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"gnnsched/internal/cluster"
 )
@@ -292,4 +301,112 @@ func amounts(name string, cpu, memory int64, counts ...int64) error {
 		}
 	}
 	return nil
+}
+
+// Moment is a record at a time.
+type Moment struct {
+	Dir string
+	At  int64 // milliseconds since 1970; 0: the end of the record
+}
+
+// ParseMoment reads "prod.record", which means the record's end, or "prod.record@2026-03-01T12:00:00Z". ok is false if
+// the path names no record.
+func ParseMoment(path string) (m Moment, ok bool, err error) {
+	if Is(path) {
+		return Moment{Dir: path}, true, nil
+	}
+	i := strings.LastIndexByte(path, '@')
+	if i < 0 || !Is(path[:i]) {
+		return Moment{}, false, nil
+	}
+	at, err := time.Parse(time.RFC3339, path[i+1:])
+	if err != nil || at.UnixMilli() <= 0 {
+		return Moment{}, true, fmt.Errorf("%s: %q is no time such as 2026-03-01T12:00:00Z", path[:i], path[i+1:])
+	}
+	return Moment{Dir: path[:i], At: at.UnixMilli()}, true, nil
+}
+
+// NodesAt returns the nodes that were there at a time, by name; 0 means the end of the record.
+func (r *Record) NodesAt(at int64) ([]Node, error) {
+	all, err := r.Nodes()
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, errors.New("the record has no nodes")
+	}
+	first := slices.MinFunc(all, func(a, b Node) int { return cmp.Compare(a.From, b.From) }).From
+	all = slices.DeleteFunc(all, func(n Node) bool {
+		if at == 0 {
+			return n.To != 0
+		}
+		return n.From > at || n.To != 0 && n.To <= at
+	})
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no node was there at that time; the record begins at %s", time.UnixMilli(first).UTC().Format(time.RFC3339))
+	}
+	return all, nil
+}
+
+// JSON returns a value as the text of a column, without control characters. The types of columns can always be written.
+func JSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	out := string(b)
+	if !strings.ContainsFunc(out, unicode.IsControl) {
+		return out
+	}
+	var escaped strings.Builder // JSON does not escape 0x7f to 0x9f
+	for _, r := range out {
+		if unicode.IsControl(r) {
+			fmt.Fprintf(&escaped, `\u%04x`, r)
+		} else {
+			escaped.WriteRune(r)
+		}
+	}
+	return escaped.String()
+}
+
+// Column returns a list or a map as the text of a column: null if it is empty, else JSON.
+func Column[T []string | map[string]string | []corev1.Toleration | []corev1.Taint | []corev1.TopologySpreadConstraint](v T) string {
+	if len(v) == 0 {
+		return ""
+	}
+	return JSON(v)
+}
+
+// ReadColumn reads a JSON column. It leaves into unchanged if the column is null or cannot be read.
+func ReadColumn[T any](column string, into *T) error {
+	if column == "" {
+		return nil
+	}
+	var out T
+	if err := json.Unmarshal([]byte(column), &out); err != nil {
+		return err
+	}
+	*into = out
+	return nil
+}
+
+// Labels reads a column of labels; the result is never nil. A column that cannot be read has none.
+func Labels(column string) map[string]string {
+	var out map[string]string
+	if ReadColumn(column, &out) != nil || out == nil {
+		return map[string]string{}
+	}
+	return out
+}
+
+// Intern shares the texts of a pod that other pods are likely to have, too.
+func (p *Pod) Intern() {
+	for _, f := range []*string{
+		&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.PriorityClass, &p.Preemption, &p.GPUModels, &p.GPUIndex,
+		&p.Extended, &p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Holds,
+		&p.DoNotDisrupt,
+		&p.Health, &p.End, &p.Node,
+	} {
+		*f = unique.Make(*f).Value()
+	}
 }

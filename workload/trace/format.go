@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"gnnsched/internal/choice"
 	"gnnsched/workload"
+	"gnnsched/workload/record/play"
 	"gnnsched/workload/trace/openb"
 )
 
@@ -135,4 +137,30 @@ func recognise(b *bufio.Reader) (f *Format, known bool) {
 		}
 	}
 	return Plan, false
+}
+
+// Load reads the trace that a path names: a file in any format, or the folder of a record.
+func Load(path string) (File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return File{}, err
+	}
+	defer f.Close() // it is only read
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		var out File
+		out.Arrivals, out.Notes, err = play.Load(path)
+		return out, err
+	}
+	return Auto.Read(f, path)
+}
+
+// openbFormat is a pod list of the openb trace. It also takes node lists, because openb.ReadPods has the better error message for them.
+var openbFormat = &Format{
+	Name: "openb", About: "a pod list of the openb trace", header: openb.PodColumns(),
+	omits:   []*property{limits, labels, nodeSelector, tolerations, used},
+	matches: func(columns []string) bool { return openb.IsPodList(columns) || openb.IsNodeList(columns) },
+	read: func(r io.Reader, file string) (File, error) {
+		pods, err := openb.ReadPods(r, file)
+		return File{Arrivals: openb.Trace(pods), Pods: pods}, err
+	},
 }

@@ -1,5 +1,13 @@
 package usage
 
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gnnsched/internal/exit"
+)
+
 // Demand is the demand of one pod on a node.
 type Demand struct {
 	Want    Amounts
@@ -96,4 +104,101 @@ func Divide(capacity float64, wants, weights, got []float64) {
 		}
 		return
 	}
+}
+
+// LimitsAnnotation is the annotation of a node with its Limits as JSON, such as {"network": "1250M", "disk": 500000000}.
+const LimitsAnnotation = "gnnsched.io/usage-limits"
+
+// maxLimits bounds the annotation of a node, in bytes.
+const maxLimits = 1 << 10
+
+// Limits are a node's rates in each direction, in bytes per second; 0: not limited. Share and Divide give each pod its part,
+// in the simulator as on the simulated cluster.
+type Limits struct {
+	Network float64 `json:"network"`
+	Disk    float64 `json:"disk"`
+}
+
+// Amounts returns the limits by dimension. CPU and memory are 0.
+func (l Limits) Amounts() Amounts {
+	return Amounts{NetworkIn: l.Network, NetworkOut: l.Network, DiskRead: l.Disk, DiskWrite: l.Disk}
+}
+
+// ParseLimits reads a node's annotation. Errors are short and free of control characters.
+func ParseLimits(value string) (out Limits, err error) {
+	if len(value) > maxLimits {
+		return out, fmt.Errorf("annotation %s has %d bytes, more than %d", LimitsAnnotation, len(value), maxLimits)
+	}
+	var e struct {
+		Network amount `json:"network"`
+		Disk    amount `json:"disk"`
+	}
+	f := &fields{at: "limits"}
+	if err := unmarshalStrict([]byte(value), &e); err != nil {
+		f.errs = append(f.errs, err)
+	}
+	for _, x := range []struct {
+		field string
+		from  amount
+		to    *float64
+	}{{"network", e.Network, &out.Network}, {"disk", e.Disk, &out.Disk}} {
+		*x.to = f.number(x.field, x.from)
+		between(*x.to, 0, maxRate, x.field, func(field, format string, a ...any) {
+			f.errs = append(f.errs, fmt.Errorf("%s.%s: %s", f.at, field, fmt.Sprintf(format, a...)))
+		})
+	}
+	if err := errors.Join(f.errs...); err != nil {
+		return Limits{}, errors.New("annotation " + LimitsAnnotation + ": " + exit.Clean(err.Error(), maxMessage))
+	}
+	return out, nil
+}
+
+// Recall keeps what AtFor computed for one pod, so that it computes less the next time. It changes no result. The zero Recall
+// is empty, and a copy is independent.
+type Recall struct {
+	walks [Dimensions]*stretch
+}
+
+// stretchSteps is the number of steps of a stretch, a power of two.
+const stretchSteps = 16
+
+// stretch holds the amounts of a walk from the step first on, a multiple of stretchSteps. It does not change, so copies of a
+// Recall share it.
+type stretch struct {
+	first   uint64
+	amounts [stretchSteps]float64
+	end     float64 // position of the Brownian motion after the last step
+}
+
+// next returns the stretch of a walk that begins with a step. It draws the positions as brownian does, each once. at is the previous
+// stretch, any other, or nil.
+func (at *stretch) next(seed, first uint64, c Walk) *stretch {
+	var p [stretchSteps + 1]float64
+	halve := func(from, to uint64) {
+		for size := to - from; size > 1; size /= 2 {
+			for at := from; at < to; at += size {
+				p[at+size/2] = middle(p[at], p[at+size], size, mix(seed, first+at+size/2))
+			}
+		}
+	}
+	if first == 0 {
+		p[1] = normal(mix(seed, 1))
+		for to := uint64(1); to < stretchSteps; to *= 2 {
+			p[2*to] = p[to] + math.Sqrt(float64(to))*normal(mix(seed, 2*to))
+			halve(to, 2*to)
+		}
+	} else {
+		if at != nil && at.first+stretchSteps == first {
+			p[0] = at.end
+		} else {
+			p[0] = brownian(seed, first)
+		}
+		p[stretchSteps] = brownian(seed, first+stretchSteps)
+		halve(0, stretchSteps)
+	}
+	out := &stretch{first: first, end: p[stretchSteps]}
+	for k := range out.amounts {
+		out.amounts[k] = c.reflected(seed, p[k])
+	}
+	return out
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,7 +18,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"gnnsched/internal/exit"
 	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/shadow"
+	"gnnsched/workload/record"
 )
 
 func call(args ...string) (string, error) {
@@ -128,6 +132,200 @@ func TestWhyMoved(t *testing.T) {
 		got := whyMoved(t.Context(), c, decision.Query{Namespace: "shop", Pod: pod})
 		if !strings.HasPrefix(got, want) || strings.Contains(got, "\x1b") || (got == "") != (want == "") {
 			t.Errorf("%s: %q, want %q", pod, got, want)
+		}
+	}
+}
+
+// last asks a server with the flags of a command line.
+func last(q decision.Query, args ...string) (records []decision.Record, err error) {
+	app := &ucli.App{Flags: serverFlags(), ExitErrHandler: func(*ucli.Context, error) {}, Action: func(c *ucli.Context) error {
+		client, err := newClient(c)
+		if err == nil {
+			records, err = client.Last(c.Context, q)
+		}
+		return err
+	}}
+	return records, app.RunContext(context.Background(), append([]string{"test"}, args...))
+}
+
+func TestLast(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	book := decision.NewBook(100, nil)
+	for i := range 5 {
+		book.Decided(decision.Decision{
+			Number: uint64(i), Pod: decision.Pod{Namespace: "shop", Name: fmt.Sprint("p-", i)}, At: time.Unix(int64(i), 0), Node: "a\x1b[2J",
+		})
+	}
+	s := httptest.NewTLSServer(book)
+	defer s.Close()
+	for _, c := range []struct {
+		q    decision.Query
+		want []string
+	}{
+		{decision.Query{}, []string{"p-4", "p-3", "p-2", "p-1", "p-0"}},
+		{decision.Query{Limit: 2}, []string{"p-4", "p-3"}},
+		{decision.Query{Namespace: "shop", Pod: "p-1"}, []string{"p-1"}},
+		{decision.Query{Namespace: "shop", Pod: "none"}, nil},
+	} {
+		got, err := last(c.q, "--server", s.URL+"/", "--token-file", token)
+		if err != nil || len(got) != len(c.want) {
+			t.Fatalf("%+v: %d records, %v", c.q, len(got), err)
+		}
+		for i, r := range got {
+			if r.Pod != c.want[i] || r.Node != "a[2J" {
+				t.Errorf("%+v: %s on %q", c.q, r.Pod, r.Node)
+			}
+		}
+	}
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	for address, code := range map[string]int{strings.Replace(other.URL, "http", "https", 1): exit.Usage,
+		"https://127.0.0.1:1": exit.Unreachable} {
+		if _, err := last(decision.Query{}, "--server", address, "--token-file", token); exit.Code(err) != code {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	s.Config.Handler = http.NotFoundHandler()
+	if _, err := last(decision.Query{}, "--server", s.URL, "--token-file", token); exit.Code(err) != exit.Usage {
+		t.Errorf("a scheduler without a book: %v", err)
+	}
+	s.Close()
+	if _, err := last(decision.Query{}, "--server", s.URL, "--token-file", token); exit.Code(err) != exit.Unreachable {
+		t.Errorf("no scheduler: %v", err)
+	}
+}
+
+// A server that sends more than was asked for does not break who asked, and a replaced token is used.
+func TestHostileAnswerAndNewToken(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	write := func(text string) {
+		if err := os.WriteFile(token, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first")
+	book := decision.NewBook(100, nil)
+	for i := range 50 {
+		book.Decided(decision.Decision{
+			Number: uint64(i), Pod: decision.Pod{Namespace: "shop", Name: fmt.Sprint("p-", i)}, At: time.Unix(int64(i), 0), Node: "a",
+		})
+	}
+	var got []string
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Get("Authorization"))
+		r.URL.RawQuery = "" // the limit is ignored
+		book.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	app := &ucli.App{Flags: serverFlags(), Action: func(c *ucli.Context) error {
+		client, err := newClient(c)
+		if err != nil {
+			return err
+		}
+		for _, next := range []string{"second", "third"} {
+			found, err := client.Last(c.Context, decision.Query{Limit: 3})
+			if err != nil || len(found) != 3 {
+				t.Errorf("%d records, %v", len(found), err)
+			}
+			write(next)
+		}
+		return nil
+	}}
+	if err := app.Run([]string{"test", "--server", s.URL, "--token-file", token}); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[0] != "Bearer first" || got[1] != "Bearer second" {
+		t.Errorf("tokens %v", got)
+	}
+}
+
+// A shadow scheduler reports its findings. For another scheduler, or an answer of another form, the error says so.
+func TestShadow(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	answer := `{"version": "gnnsched.shadow/v1", "profile": "gnn", "agreement": 0.5, "recent": [{"pod": "shop/p"}]}`
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != shadow.Path || r.Header.Get("Authorization") != "Bearer secret" || answer == "" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, answer)
+	}))
+	defer s.Close()
+	ask := func() (found shadow.Live, err error) {
+		app := &ucli.App{Flags: serverFlags(), ExitErrHandler: func(*ucli.Context, error) {}, Action: func(c *ucli.Context) error {
+			client, err := newClient(c)
+			if err == nil {
+				found, err = client.Shadow(c.Context)
+			}
+			return err
+		}}
+		return found, app.Run([]string{"test", "--server", s.URL, "--token-file", token})
+	}
+	if l, err := ask(); err != nil || l.Profile != "gnn" || l.Agreement != 0.5 || len(l.Recent) != 1 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	for _, c := range []struct{ answer, says string }{
+		{"", "in the shadow of no other one"}, {`{"version": "gnnsched.shadow/v9"}`, "gnnsched.shadow/v9"}, {"x", "not a report"},
+	} {
+		answer = c.answer
+		if _, err := ask(); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q: %v", c.answer, err)
+		}
+	}
+}
+
+// A pod of a recorded cluster is explained whichever scheduler placed it. The profile and the pod must be such that there is something
+// to explain.
+func TestRecord(t *testing.T) {
+	const t0 = 1_700_000_000_000
+	dir := filepath.Join(t.TempDir(), "r")
+	w, err := record.Create(dir, record.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []string{"a", "b"} {
+		w.Node(record.Node{Name: n, From: t0, MilliCPU: 4000, Memory: 8 << 30, Pods: 10})
+	}
+	one := record.Pod{
+		UID: "0", Namespace: "shop", Name: "db-0", MilliCPU: 1000, Memory: 1 << 30, Arrived: t0 + 1000, Bound: t0 + 2000, Node: "b",
+		Scheduler: "default-scheduler",
+	}
+	two := one
+	two.UID, two.Name, two.Arrived, two.Bound, two.Node, two.Claims = "1", "web-0", t0+3000, t0+4000, "b", `["data"]`
+	big := one
+	big.UID, big.Name, big.MilliCPU, big.Bound, big.Node = "2", "big", 9000, 0, ""
+	for _, p := range []record.Pod{one, two, big} {
+		w.Pod(p)
+	}
+	w.Run(record.Run{ID: "1", From: t0, To: t0 + 60_000})
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"The pod would go to a, and is really on b.\nNetwork gnn":        {"pod/web-0"},
+		"note: the record does not say where the pod's volumes are":      {"pod/web-0"},
+		"2023-11-14 22:13:24 UTC, scheduler linear in the shadow":        {"--profile", "linear", "pod/web-0"},
+		"The pod really got no node either.\nIt would find no node: 0/2": {"pod/big"},
+	} {
+		if out, err := call(append([]string{"--record", dir, "-n", "shop"}, args...)...); err != nil || !strings.Contains(out, want) {
+			t.Errorf("%q: %v\n%s", args, err, out)
+		}
+	}
+	for want, args := range map[string][]string{
+		"has no pod shop/none":                {"--record", dir, "-n", "shop", "pod/none"},
+		"has no network or policy":            {"--record", dir, "-n", "shop", "-p", "default", "pod/web-0"},
+		"--trace has no effect with --record": {"--record", dir, "--trace", "x", "pod/web-0"},
+		"--profile has no effect without":     {"--profile", "linear", "pod/web-0"},
+		"read the record":                     {"--record", filepath.Join(dir, "none"), "pod/web-0"},
+	} {
+		if _, err := call(args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", args, err, want)
 		}
 	}
 }

@@ -1,7 +1,10 @@
+// Package recording reads the flags and arguments that the commands on records share: the record, the window of time, and the profiles.
 package recording
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -9,9 +12,12 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/files"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/policy/neural"
+	"gnnsched/scheduler/replay"
 	"gnnsched/scheduler/server"
+	"gnnsched/workload/record"
 )
 
 // CheckpointFlag returns the flag --checkpoint that Profiles reads.
@@ -119,4 +125,72 @@ func patient(p server.Profile) server.Profile {
 		p.Deadline.Duration = patience
 	}
 	return p
+}
+
+// PricesFlag returns the flag --prices that Prices reads.
+func PricesFlag() ucli.Flag {
+	return &ucli.StringFlag{Name: "prices", Usage: "YAML `FILE` with what nodes cost an hour"}
+}
+
+// Prices reads the file of --prices; nil without it.
+func Prices(c *ucli.Context) (*replay.Prices, error) {
+	path := c.String("prices")
+	if path == "" {
+		return nil, nil
+	}
+	text, err := files.Read(path, files.Text)
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--prices: %w", err), "docs/how-to/compare.md shows such a file")
+	}
+	p, err := replay.ParsePrices(text)
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--prices %s: %w", path, err), "docs/how-to/compare.md shows such a file")
+	}
+	return p, nil
+}
+
+// WindowFlags returns the flags that Window reads.
+func WindowFlags() []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.TimestampFlag{Name: "from", Layout: time.RFC3339,
+			Usage: "replay from this `TIME` on, such as 2026-06-01T00:00:00Z; by default from the beginning"},
+		&ucli.TimestampFlag{Name: "to", Layout: time.RFC3339, Usage: "replay until this `TIME`; by default to the end"},
+	}
+}
+
+// Window returns the window of --from and --to.
+func Window(c *ucli.Context) (w replay.Window) {
+	if t := c.Timestamp("from"); t != nil {
+		w.From = *t
+	}
+	if t := c.Timestamp("to"); t != nil {
+		w.To = *t
+	}
+	return w
+}
+
+// Source reads a window of the record that the only argument names. Its errors have exit code exit.Usage.
+func Source(c *ucli.Context, w replay.Window) (replay.Source, error) {
+	if c.NArg() != 1 {
+		return replay.Source{}, exit.New(exit.Usage, fmt.Errorf("there are %d arguments, want the folder of a record", c.NArg()),
+			"gnnsched record --out prod.record writes one")
+	}
+	return Open(c.Args().First(), w)
+}
+
+// Open reads a window of the record in a folder. Its errors are usage errors.
+func Open(dir string, w replay.Window) (replay.Source, error) {
+	r, err := record.Open(dir)
+	if err != nil {
+		hint := "" // record.Open says which files the folder lacks
+		if errors.Is(err, os.ErrNotExist) {
+			hint = "gnnsched record --out prod.record writes a record"
+		}
+		return replay.Source{}, exit.New(exit.Usage, fmt.Errorf("read the record: %w", err), hint)
+	}
+	s, err := replay.Read(r, w)
+	if err != nil {
+		return s, exit.New(exit.Usage, fmt.Errorf("%s: %w", dir, err), "choose another time within the record, or a record of a longer time")
+	}
+	return s, nil
 }

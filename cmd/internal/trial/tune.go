@@ -1,7 +1,10 @@
 package trial
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -10,11 +13,15 @@ import (
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/policy/stock"
+	"gnnsched/scheduler/server"
 )
 
 // Tune returns the command tune. version is the program's.
@@ -191,4 +198,152 @@ func tuneStock(c *ucli.Context, s tuning, version string) error {
 		return err
 	}
 	return searchStock(c, t, s, out, version)
+}
+
+// head is the comment in front of the configuration.
+type head struct {
+	scenario eval.Scenario
+	version  string // of this program
+	profile  stock.Profile
+	command  string           // that repeats the run
+	judged   *eval.Comparison // nil if the profile was not judged
+}
+
+func (h head) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Score plugins of kube-scheduler (Kubernetes %s), tuned by gnnsched %s in the simulator:\n  %s\n\n",
+		kuberelease.Scheduler, h.version, h.command)
+	fmt.Fprintf(&b, "Scenario %s, objective %s.\n", h.scenario.Name, h.scenario.Objective.Name())
+	h.results(&b)
+	b.WriteString("\nNodeAffinity, InterPodAffinity and ImageLocality were not played. Their weights keep the default profile's ratio\n" +
+		"to the sum of NodeResourcesFit and NodeResourcesBalancedAllocation.\n")
+	if h.profile.NoDefaultSpread {
+		b.WriteString("WITHOUT DEFAULT SPREADING: replicas are spread over nodes and zones only where their manifests have\n" +
+			"topologySpreadConstraints. Delete the arguments of PodTopologySpread to spread them as by default.\n")
+	}
+	b.WriteString("\nUse: kube-scheduler --config FILE. It ignores --kubeconfig then; add clientConnection.kubeconfig, with kubeadm\n" +
+		"/etc/kubernetes/scheduler.conf. Compare: gnnsched eval --policies kube-scheduler,stock:FILE\n")
+	return b.String()
+}
+
+// results writes the means on held-out episodes.
+func (h head) results(b *strings.Builder) {
+	if h.judged == nil {
+		b.WriteString("It was not judged on other episodes.\n")
+		return
+	}
+	r := h.judged
+	fmt.Fprintf(b, "Means over the %d held-out seeds from %d on, less is better; difference with its 95%% interval:\n",
+		len(r.Seeds), r.Seeds[0])
+	fmt.Fprintf(b, "  %-12s %9s %9s %11s\n", "", "default", "tuned", "difference")
+	for i, m := range cem.Judged {
+		d := r.Differences(cem.Judged)[i][0]
+		interval := fmt.Sprintf("(%+.4g to %+.4g)", d.Low, d.High)
+		if r.Samples() < 2 {
+			interval = "(one sample)"
+		}
+		fmt.Fprintf(b, "  %-12s %9.4g %9.4g %+11.4g %s\n", m.Title, r.Results[0].Mean(m), r.Results[1].Mean(m), d.Mean, interval)
+	}
+	for _, line := range warnings(r) {
+		b.WriteString("Warning: " + line + "\n")
+	}
+}
+
+// warnings says where the tuned profile is worse than the default, and whether it is better at all.
+func warnings(r *eval.Comparison) (lines []string) {
+	if r.Samples() < 2 && len(r.Seeds) > 1 {
+		lines = append(lines, "these episodes have the same pods, so they are one sample. With --resample=false, "+
+			"the profile was tuned on them too; else record for a longer time")
+	}
+	for i, d := range r.Differences(cem.Judged) {
+		m, how := cem.Judged[i], fmt.Sprintf("p = %.2g over %d episodes", d[0].Adjusted, len(r.Seeds))
+		if r.Samples() < 2 {
+			how = "one sample"
+		}
+		if d[0].Mean > 0 {
+			lines = append(lines, fmt.Sprintf("the tuned profile is worse than the default in %s: %.4g against %.4g (%s)",
+				m.Title, r.Results[1].Mean(m), r.Results[0].Mean(m), how))
+		}
+		if m.Name == eval.Objective.Name && d[0].Mean <= 0 && d[0].Mark != eval.Lower {
+			lines = append(lines, fmt.Sprintf("the tuned profile is not shown to be better than the default in %s (%s); the default will do",
+				m.Title, how))
+		}
+	}
+	return lines
+}
+
+// tunedStock is the name of the result in tables.
+const tunedStock = "stock"
+
+// searchStock tunes, judges and writes the file out. When the context ends after a generation, the file has the profile so far, and
+// searchStock returns the context's error.
+func searchStock(c *ucli.Context, t cem.StockTuner, s tuning, out, version string) error {
+	total, log := t.Generations*len(t.Strategies), c.App.ErrWriter
+	fmt.Fprintf(log, "tuning on %s: %d generations for each of %d strategies, of %d profiles on %d episodes\n",
+		s.learn.Name, t.Generations, len(t.Strategies), t.Population, t.Episodes)
+	search, stop := context.WithCancel(c.Context)
+	defer stop()
+	done := 0
+	var left cli.TimeLeft
+	left.After(0)
+	found, err := t.Tune(search, func(s stock.Strategy, g cem.Generation) {
+		if done++; done == c.Int("stop-after") {
+			stop()
+		}
+		fmt.Fprintf(log, "%s: generation %d of %d: best %.4f of the default profile's, elite %.4f%s\n",
+			s, g.Number, t.Generations, g.Best, g.Elite, left.After(float64(done)/float64(total)))
+	})
+	if err != nil && (!errors.Is(err, context.Canceled) || len(found) == 0) {
+		return err // before the first generation has ended, there is nothing to write
+	}
+	for _, x := range found {
+		if err == nil {
+			fmt.Fprintf(log, "%s: %.4f of the default profile's on %d further episodes\n", x.Profile.Strategy, x.Choice, 2*t.Episodes)
+		}
+	}
+	if err == nil && found[0].Choice >= 1 {
+		fmt.Fprintln(log, "warning: no strategy did better than the default profile on the further episodes; "+
+			"more --episodes make the search less a matter of luck")
+	}
+	header := head{scenario: s.learn, version: version, profile: found[0].Profile, command: tuneCommandLine(c, stockFlags)}
+	if err = c.Context.Err(); err != nil {
+		header.command = tuneCommandLine(c, stockFlags, "stop-after", done, "held-out", 0)
+	}
+	if n := c.Int("held-out"); err == nil && n > 0 {
+		header.judged, err = judgeStock(c, s.judge, found[0].Profile, n)
+	}
+	text, failed := server.WriteStockConfig(found[0].Profile, header.text())
+	if failed == nil {
+		failed = os.WriteFile(out, text, 0o644)
+	}
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	fmt.Fprintf(log, "wrote %s: the best profile after %d of %d generations\n", out, done, total)
+	return err
+}
+
+// judgeStock compares the profile with the default on episodes that tuning did not use, and prints the table.
+func judgeStock(c *ucli.Context, s eval.Scenario, p stock.Profile, episodes int) (*eval.Comparison, error) {
+	fmt.Fprintf(c.App.ErrWriter, "judging on %d other episodes\n\n", episodes)
+	base, err := contender.Named(contender.Kubernetes)
+	if err != nil {
+		return nil, err
+	}
+	player, err := stock.New(tunedStock, p)
+	if err != nil {
+		return nil, err
+	}
+	mine := eval.Contender{Name: tunedStock, New: func(policy.Setting) policy.Policy { return player }, RandomTies: true}
+	r, err := cem.Judge(c.Context, s, []eval.Contender{base, mine}, episodes)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.WriteSummary(c.App.ErrWriter); err != nil {
+		return nil, err
+	}
+	for _, line := range warnings(r) {
+		fmt.Fprintln(c.App.ErrWriter, "warning: "+line)
+	}
+	return r, nil
 }

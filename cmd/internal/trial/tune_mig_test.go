@@ -2,6 +2,8 @@ package trial
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,7 +13,17 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/cli"
+	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
+	"gnnsched/internal/golden"
+	"gnnsched/internal/kuberelease"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/learn/cem"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/policy/partition"
+	"gnnsched/scheduler/policy/stock"
+	"gnnsched/scheduler/sim"
 )
 
 // command runs the program with some arguments.
@@ -41,6 +53,111 @@ func TestTuneMIG(t *testing.T) {
 	for _, args := range [][]string{{"--seed", "0"}, {"--out", filepath.Join(file, "below")}} {
 		if code, _, stderr := command(t, append(slices.Clone(brief), args...)...); code != exit.Usage {
 			t.Errorf("%v: exit code %d: %s", args, code, stderr)
+		}
+	}
+}
+
+// comparison returns the default's outcomes and a second contender's, whose objective is higher by add plus wobble times the seed's number.
+func comparison(add, wobble float64, unscheduled int) *eval.Comparison {
+	r := &eval.Comparison{Seeds: eval.Seeds(1, 10), Results: []eval.Result{{Name: "kube-scheduler"}, {Name: tunedStock}}}
+	for i := range r.Seeds {
+		base := sim.Outcome{Cost: 0.1 + 0.001*float64(i), Unscheduled: 3, Waited: 10}
+		mine := base
+		mine.Cost += add + wobble*(float64(i)-4.5)
+		mine.Unscheduled += unscheduled
+		r.Results[0].Outcomes, r.Results[1].Outcomes = append(r.Results[0].Outcomes, base), append(r.Results[1].Outcomes, mine)
+	}
+	return r
+}
+
+func TestWarnings(t *testing.T) {
+	once := comparison(0.01, 0, 0)
+	once.OneWorkload = true
+	for _, c := range []struct {
+		name string
+		r    *eval.Comparison
+		want []string
+	}{
+		{"better", comparison(-0.01, 0.001, 0), nil},
+		{"better with more left out", comparison(-0.01, 0.001, 2), []string{"worse than the default in unscheduled: 5 against 3 (p = "}},
+		{"chance", comparison(-0.001, 0.01, 0), []string{"not shown to be better than the default in objective"}},
+		{"the same", comparison(0, 0, 0), []string{"not shown to be better than the default in objective"}},
+		{"worse", comparison(0.01, 0.001, 0), []string{"worse than the default in objective: 0.1145 against 0.1045 (p = "}},
+		{"one sample", once, []string{"they are one sample. With --resample=false",
+			"worse than the default in objective: 0.1145 against 0.1045 (one sample)"}},
+	} {
+		got := warnings(c.r)
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+			continue
+		}
+		for i, want := range c.want {
+			if !strings.Contains(got[i], want) {
+				t.Errorf("%s: %q, want %q", c.name, got[i], want)
+			}
+		}
+	}
+}
+
+func TestHeadGolden(t *testing.T) {
+	p := stock.Default()
+	p.NoDefaultSpread = true
+	h := head{
+		version: "v1", scenario: eval.Scenario{Name: "made", Config: sim.Config{Objective: objective.Mix{{Term: objective.Pack{}, Weight: 1}}}},
+		profile: p, command: "gnnsched tune stock --free-preferences", judged: comparison(-0.01, 0.001, 2),
+	}
+	golden.Check(t, "head.txt", strings.Replace(h.text(), kuberelease.Scheduler, "1.37", 1))
+}
+
+func brief() config {
+	c := defaultConfig()
+	c.MIG.Machines = 2
+	c.Generations, c.Population, c.Episodes = 8, 16, 8
+	return c
+}
+
+// After a moment's training, the values leave less idle than FGD, with which it begins, on workloads that it has not seen. The same
+// configuration gives the same values, and another seed gives others.
+func TestTrain(t *testing.T) {
+	c, generations := brief(), 0
+	v, weights, err := train(t.Context(), c, func(cem.Generation) { generations++ })
+	fatal.If(t, err)
+	if again, _, err := train(t.Context(), c, nil); err != nil || *again != *v || generations != c.Generations {
+		t.Errorf("%d generations, two runs differ: %v, %v", generations, *again != *v, err)
+	}
+	other := c
+	other.Seed = 2
+	if _, w, err := train(t.Context(), other, nil); err != nil || slices.Equal(w, weights) {
+		t.Errorf("another seed gives the same weights: %v", err)
+	}
+	var ours, fgd float64
+	first := make([]float64, len(mig.Features))
+	first[0] = 1 // FGD
+	for seed := uint64(1 << 40); seed < 1<<40+60; seed++ {
+		for values, sum := range map[*partition.Values]*float64{v: &ours, partition.Weighted(first): &fgd} {
+			loss, err := c.loss(t.Context(), values, seed)
+			fatal.If(t, err)
+			*sum += loss / 60
+		}
+	}
+	if ours >= fgd {
+		t.Errorf("%.4f is idle, with FGD %.4f", ours, fgd)
+	}
+	t.Logf("%.4f is idle, with FGD %.4f", ours, fgd)
+}
+
+func TestTrainRefuses(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := train(ctx, brief(), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	for _, edit := range []func(*config){func(c *config) { c.Seed = 0 }, func(c *config) { c.Population = 3 },
+		func(c *config) { c.Generations = 0 }} {
+		c := brief()
+		edit(&c)
+		if _, _, err := train(t.Context(), c, nil); err == nil {
+			t.Errorf("%+v: no error", c)
 		}
 	}
 }

@@ -3,9 +3,11 @@ package web
 import (
 	"cmp"
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"sync"
@@ -197,4 +199,16 @@ func (q *requests) end() {
 	q.ended = true
 	q.mu.Unlock()
 	q.open.Wait()
+}
+
+//go:embed assets
+var embedded embed.FS
+
+// files serves the page's own files.
+func files() http.Handler {
+	root, err := fs.Sub(embedded, "assets")
+	if err != nil {
+		panic(err) // the folder is part of the program
+	}
+	return http.FileServerFS(root)
 }

@@ -1,9 +1,14 @@
 package kube
 
 import (
+	"errors"
+	"fmt"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/exit"
 )
 
 // Node translates a node, without the pods that run on it. Its devices are known one by one if it
@@ -61,4 +66,64 @@ func CloseLost(n *cluster.Node, before cluster.DeviceSet) (lost cluster.DeviceSe
 		}
 	}
 	return lost
+}
+
+// PowerAnnotation is a node's annotation with the power of its machine in watts, as JSON:
+//
+//	{"idle": 60, "full": 240, "curve": [100, 140, 190], "sleep": 5}
+const PowerAnnotation = "gnnsched.io/power"
+
+// maxPower is the longest annotation that is read, in bytes.
+const maxPower = 4 << 10
+
+// Power returns the model in a node's annotation; nil without one. Errors are short and free of control characters.
+func Power(n *corev1.Node) (*cluster.PowerModel, error) {
+	text, has := n.Annotations[PowerAnnotation]
+	if !has {
+		return nil, nil
+	}
+	if len(text) > maxPower {
+		return nil, fmt.Errorf("annotation %s has %d bytes, more than %d", PowerAnnotation, len(text), maxPower)
+	}
+	m := &cluster.PowerModel{}
+	err := cluster.DecodeStrict([]byte(text), m)
+	if err == nil {
+		err = m.Validate()
+	}
+	if err != nil {
+		return nil, errors.New("annotation " + PowerAnnotation + ": " + exit.Clean(strings.ReplaceAll(err.Error(), "\n", "; "), 300))
+	}
+	return m, nil
+}
+
+// Snapshot translates a cluster: the nodes, in their order, with the pods that run on them.
+// unbound is the number of pods that run on none of the nodes. A pod counts in any phase, so
+// callers leave out pods that have finished.
+//
+// The error names every pod with a contradictory GPU request. The snapshot then counts the trustworthy part of their requests, as Running
+// does.
+func Snapshot(nodes []corev1.Node, pods []corev1.Pod) (snapshot cluster.Snapshot, unbound int, err error) {
+	running := make(map[string][]RunningPod, len(nodes))
+	for i := range nodes {
+		snapshot.Nodes = append(snapshot.Nodes, Node(&nodes[i]))
+		running[nodes[i].Name] = nil
+	}
+	var errs []error
+	for i := range pods {
+		p := &pods[i]
+		if _, known := running[p.Spec.NodeName]; !known {
+			unbound++
+			continue
+		}
+		r, err := Running(p)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("pod %s: %w", p.Name, err))
+		}
+		running[p.Spec.NodeName] = append(running[p.Spec.NodeName], r)
+	}
+	for _, n := range snapshot.Nodes {
+		Place(n, running[n.Name])
+		CloseLost(n, 0)
+	}
+	return snapshot, unbound, errors.Join(errs...)
 }

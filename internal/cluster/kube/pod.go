@@ -1,7 +1,13 @@
 package kube
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/component-helpers/resource"
 
 	"gnnsched/internal/cluster"
@@ -51,4 +57,165 @@ func FromTolerations(list []corev1.Toleration) []cluster.Toleration {
 // Finished reports whether a pod has succeeded or failed, so that it holds no resources any more.
 func Finished(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// Names of resources, labels and annotations for GPUs. The package comment explains them.
+const (
+	// GPUResource counts whole GPUs, on nodes and in requests.
+	GPUResource = "nvidia.com/gpu"
+	// GPUCountResource counts the GPUs of a node.
+	GPUCountResource = "alibabacloud.com/gpu-count"
+	// GPUMilliResource counts thousandths of GPUs, on nodes and in requests.
+	GPUMilliResource = "alibabacloud.com/gpu-milli"
+
+	// GPUModelLabel is the label with the GPU model of a node.
+	GPUModelLabel = "alibabacloud.com/gpu-card-model"
+
+	// GPUCountAnnotation is the number of GPUs that a pod requests.
+	GPUCountAnnotation = GPUCountResource
+	// GPUMilliAnnotation holds the thousandths of each GPU that a pod requests.
+	GPUMilliAnnotation = GPUMilliResource
+	// GPUModelAnnotation lists the GPU models that a pod accepts, separated by |.
+	GPUModelAnnotation = GPUModelLabel
+	// GPUIndexAnnotation lists the devices that a pod runs on, separated by -.
+	GPUIndexAnnotation = "alibabacloud.com/gpu-index"
+
+	// HoldsAnnotation of a node says for which pods it is held; see package scheduler/plugin/nodereservation.
+	HoldsAnnotation = "gnnsched.io/holds"
+	// DefragAnnotation of a node begins with DefragMoving while pods are moved away from it.
+	DefragAnnotation = "gnnsched.io/defrag"
+	DefragMoving     = "moving"
+)
+
+// productLabel is the label in which NVIDIA's GPU feature discovery writes the model. A node
+// without GPUModelLabel has this one's model.
+const productLabel = "nvidia.com/gpu.product"
+
+// NodeTerms returns the terms about nodes of an affinity, which may be nil: the required ones, then the preferred ones.
+func NodeTerms(a *corev1.Affinity) (out []*corev1.NodeSelectorTerm) {
+	if a == nil || a.NodeAffinity == nil {
+		return nil
+	}
+	if r := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; r != nil {
+		for i := range r.NodeSelectorTerms {
+			out = append(out, &r.NodeSelectorTerms[i])
+		}
+	}
+	preferred := a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	for i := range preferred {
+		out = append(out, &preferred[i].Preference)
+	}
+	return out
+}
+
+// PodTerms returns the terms about other pods of an affinity, which may be nil: affinity before anti-affinity, and of each the required
+// ones first.
+func PodTerms(a *corev1.Affinity) (out []*corev1.PodAffinityTerm) {
+	if a == nil {
+		return nil
+	}
+	add := func(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
+		for i := range required {
+			out = append(out, &required[i])
+		}
+		for i := range preferred {
+			out = append(out, &preferred[i].PodAffinityTerm)
+		}
+	}
+	if p := a.PodAffinity; p != nil {
+		add(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if p := a.PodAntiAffinity; p != nil {
+		add(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	return out
+}
+
+// Workload returns the owner of a pod, as Kind/name: its controller, for a ReplicaSet the Deployment above it, and for a Job of a CronJob
+// the CronJob. A pod without a controller may name its owner in an annotation, as a replay's pods do; else the result is empty.
+func Workload(p *corev1.Pod) string {
+	o := metav1.GetControllerOfNoCopy(p)
+	if o == nil {
+		return named(p.Annotations[WorkloadAnnotation])
+	}
+	switch hash := p.Labels["pod-template-hash"]; {
+	case o.Kind == "ReplicaSet" && hash != "" && strings.HasSuffix(o.Name, "-"+hash):
+		return "Deployment/" + strings.TrimSuffix(o.Name, "-"+hash)
+	case o.Kind == "Job":
+		if i := strings.LastIndexByte(o.Name, '-'); i > 0 && len(o.Name)-i-1 >= 8 && strings.Trim(o.Name[i+1:], "0123456789") == "" {
+			return "CronJob/" + o.Name[:i] // its controller appends minutes since 1970
+		}
+	}
+	return o.Kind + "/" + o.Name
+}
+
+// WorkloadAnnotation names the recorded owner of a replay's pod, such as Deployment/web.
+const WorkloadAnnotation = "gnnsched.io/workload"
+
+// named returns an annotation if it has the form Kind/name, else "". Any owner of a pod may write it.
+func named(text string) string {
+	kind, name, ok := strings.Cut(text, "/")
+	if !ok || kind == "" || len(kind) > 63 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return ""
+	}
+	for _, r := range kind {
+		if r < 'A' || r > 'z' || r > 'Z' && r < 'a' {
+			return ""
+		}
+	}
+	return text
+}
+
+// RunningPod holds the resources and devices that a pod takes of its node.
+type RunningPod struct {
+	Requests cluster.Resources
+	Devices  cluster.DeviceSet // from GPUIndexAnnotation; empty if the pod has none or requests no GPU
+}
+
+// Running translates a pod that runs on a node. The error describes the fault of its GPU request; the result then holds the request's
+// trustworthy part, as in Pod.
+func Running(p *corev1.Pod) (RunningPod, error) { return RunningWith(p, Requests(p)) }
+
+// RunningWith is Running for a caller that already knows the pod's requests.
+func RunningWith(p *corev1.Pod, requests Amounts) (RunningPod, error) {
+	gpu, err := GPURequestOf(p.Annotations, requests)
+	r := RunningPod{Requests: podResources(requests, gpu)}
+	if !gpu.None() {
+		r.Devices = Devices(p.Annotations)
+	}
+	return r, err
+}
+
+// Place adds the running pods to n. It sorts pods by their GPU requests, largest first, so that the
+// result does not depend on their order, and places them as PlaceInOrder does.
+func Place(n *cluster.Node, pods []RunningPod) {
+	slices.SortStableFunc(pods, LargestFirst)
+	PlaceInOrder(n, pods)
+}
+
+// LargestFirst compares pods by their GPU requests, the largest first, and then by their devices.
+func LargestFirst(a, b RunningPod) int {
+	return cmp.Or(cmp.Compare(b.Requests.TotalGPUMilli(), a.Requests.TotalGPUMilli()), cmp.Compare(a.Devices, b.Devices))
+}
+
+// PlaceInOrder adds the running pods to n and returns the devices on which it counts each of them.
+//
+// Pods whose annotation names devices with room for them go on these devices. Then the other pods
+// go on the devices that cluster.Node.ChooseDevices chooses: anyone can write the annotation, and
+// a device used twice would hide another one that is idle.
+func PlaceInOrder(n *cluster.Node, pods []RunningPod) []cluster.DeviceSet {
+	on := make([]cluster.DeviceSet, len(pods))
+	var rest []int
+	for i, p := range pods {
+		if p.Requests.TotalGPUMilli() > 0 && n.FitsOn(p.Requests, p.Devices) {
+			n.AddOn(p.Requests, p.Devices)
+			on[i] = p.Devices
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	for _, i := range rest {
+		on[i] = n.Add(pods[i].Requests)
+	}
+	return on
 }

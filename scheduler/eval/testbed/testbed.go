@@ -1,17 +1,24 @@
 package testbed
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/server"
 )
@@ -95,3 +102,227 @@ func (b *Bed) use(ctx context.Context, c Config, use func(ctx context.Context, b
 
 // End ends the context of use with a cause.
 func (b *Bed) End(cause error) { b.cancel(cause) }
+
+// Launcher starts simulated clusters.
+type Launcher interface {
+	// Launch returns when the nodes are Ready. The cluster keeps its files in folder and, if it is a process of its own, its output in the
+	// file log. When ctx ends before the nodes are Ready, Launch stops the cluster and returns an error; later, only Stop stops it.
+	Launch(ctx context.Context, nodes Nodes, folder, log string) (Cluster, error)
+}
+
+// Cluster is a running cluster.
+type Cluster interface {
+	// Kubeconfig returns the path of the cluster's kubeconfig.
+	Kubeconfig() string
+	// Done is closed when the cluster has ended.
+	Done() <-chan struct{}
+	// Err returns why the cluster ended without Stop. It is valid once Done is closed.
+	Err() error
+	// Stop stops the cluster and waits until it has ended.
+	Stop() error
+}
+
+// Nodes describes the nodes of a cluster. Give Pools, Record, or List and Count, or Count alone.
+type Nodes struct {
+	Count int    // nodes of kwokcluster's default size, besides a control-plane node
+	Pools []byte // node pools in the YAML of `kwokcluster up --pools`
+	// Record is the absolute path of a record whose nodes the cluster has, those at its end or those at the time in RECORD@TIME.
+	Record string
+	List   string // absolute path of an openb node list; the cluster has Count of its machines
+	GPUs   string // how the machines of List offer their GPUs, as kwokcluster's --gpus; default: capacity
+}
+
+// StartScheduler runs kube-scheduler in this process until the returned function stops it. It
+// sets the kubeconfig, and kubeconfig.UnlimitedQPS as the limit of requests if c has none. When the scheduler ends
+// by itself, its error ends the context of the bed.
+func (b *Bed) StartScheduler(ctx context.Context, c server.Config) (stop func(), err error) {
+	c.Kubeconfig = b.cluster.Kubeconfig()
+	c.QPS = cmp.Or(c.QPS, kubeconfig.UnlimitedQPS)
+	y, err := c.YAML()
+	if err != nil {
+		return nil, exit.New(exit.Usage, err, "")
+	}
+	file := filepath.Join(b.dir, fmt.Sprintf("scheduler-%d.yaml", b.schedulers.Add(1))) // of its own: it is read later
+	if err := os.WriteFile(file, y, 0o600); err != nil {
+		return nil, fmt.Errorf("write the scheduler configuration: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := server.Run(ctx, file, server.Endpoint{Address: "127.0.0.1"}, nil); err != nil {
+			b.End(err)
+		}
+	}()
+	return func() { cancel(); <-done }, nil
+}
+
+// Program is the path of the kwokcluster program. It launches clusters as child processes, since
+// a scheduler that people deploy contains no API server.
+type Program string
+
+// FindProgram returns the program with a path. If the path is empty, it is kwokcluster in the folder of this program, else in PATH.
+func FindProgram(path string) (Program, error) {
+	if path != "" {
+		return Program(path), nil
+	}
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), "kwokcluster")
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
+			return Program(beside), nil
+		}
+	}
+	found, err := exec.LookPath("kwokcluster")
+	if err != nil {
+		return "", exit.New(exit.Usage, err, "build it with `make build`, or name it with --kwokcluster")
+	}
+	return Program(found), nil
+}
+
+// Launch implements Launcher.
+func (p Program) Launch(ctx context.Context, nodes Nodes, folder, log string) (Cluster, error) {
+	args, err := nodes.arguments(folder)
+	if err != nil {
+		return nil, err
+	}
+	started, err := start("the cluster", "build it with `make build`, or name it with --kwokcluster", log, string(p),
+		append([]string{"up", "--dir", folder}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	c := &kwokcluster{process: started, dir: folder}
+	if err := c.waitReady(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+// arguments are the flags of `kwokcluster up` for the nodes. Pools are written to a file beside
+// folder.
+func (n Nodes) arguments(folder string) ([]string, error) {
+	count := strconv.Itoa(n.Count)
+	switch {
+	case n.Pools != nil:
+		file := folder + "-pools.yaml"
+		if err := os.WriteFile(file, n.Pools, 0o600); err != nil {
+			return nil, fmt.Errorf("write the node pools: %w", err)
+		}
+		return []string{"--pools", file}, nil
+	case n.Record != "":
+		return []string{"--pools", n.Record}, nil
+	case n.List != "":
+		args := []string{"--nodes-file", n.List, "--nodes", count}
+		if n.GPUs != "" {
+			args = append(args, "--gpus", n.GPUs)
+		}
+		return args, nil
+	}
+	return []string{"--nodes", count}, nil
+}
+
+const readyWithin = 2 * time.Minute
+
+// kwokcluster is a running kwokcluster. It implements Cluster.
+type kwokcluster struct {
+	*process
+	dir string
+}
+
+// waitReady waits until the nodes are Ready.
+func (c *kwokcluster) waitReady(ctx context.Context) error {
+	return c.wait(ctx, func(ctx context.Context) bool {
+		return exec.CommandContext(ctx, c.cmd.Path, "status", "--dir", c.dir).Run() == nil
+	})
+}
+
+// Kubeconfig implements Cluster.
+func (c *kwokcluster) Kubeconfig() string { return kubeconfig.SimulatedKubeconfig(c.dir) }
+
+// process is a running program whose output goes to a log.
+type process struct {
+	name string // in errors
+	log  string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended
+}
+
+// start starts a program. hint is the user's next step if it is not installed.
+func start(name, hint, log, program string, args ...string) (*process, error) {
+	out, err := os.Create(log)
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("write the log of %s: %w", name, err),
+			"choose a directory that you can write to with --log-dir")
+	}
+	defer out.Close() // the process has its own handle
+	p := &process{name: name, log: log, cmd: exec.Command(program, args...), done: make(chan struct{})}
+	p.cmd.Stderr, p.cmd.Stdout = out, out
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must reach it after the scheduler has stopped
+	if err := p.cmd.Start(); err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("start %s: %w", name, err), hint)
+	}
+	go func() {
+		_ = p.cmd.Wait() // the log tells the reason
+		close(p.done)
+	}()
+	return p, nil
+}
+
+const stopWithin = 10 * time.Second
+
+// wait asks whether the process is ready until it is.
+func (p *process) wait(ctx context.Context, ready func(context.Context) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.done:
+			return fmt.Errorf("%s did not start: %s (its log is %s)", p.name, p.lastLine(), p.log)
+		case <-ctx.Done():
+			return fmt.Errorf("%s was not ready: %w; its log ends with: %s", p.name, context.Cause(ctx), p.lastLine())
+		case <-tick.C:
+			if ready(ctx) {
+				return nil
+			}
+		}
+	}
+}
+
+// Done is closed when the process has ended.
+func (p *process) Done() <-chan struct{} { return p.done }
+
+// Err returns why the process ended without Stop.
+func (p *process) Err() error { return fmt.Errorf("%s ended; its log is %s", p.name, p.log) }
+
+// Stop interrupts the process and waits until it has ended.
+func (p *process) Stop() error {
+	_ = p.cmd.Process.Signal(os.Interrupt) // it may have ended already
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(stopWithin):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+		return fmt.Errorf("%s did not stop within %v and was killed", p.name, stopWithin)
+	}
+}
+
+// lastLine returns the last line of the log that is not empty.
+func (p *process) lastLine() string {
+	f, err := os.Open(p.log)
+	if err != nil {
+		return "no log"
+	}
+	defer f.Close()
+	last := "no output"
+	for r := bufio.NewReader(f); ; {
+		line, err := r.ReadString('\n')
+		if l := strings.TrimSpace(line); l != "" {
+			last = l
+		}
+		if err != nil {
+			return last
+		}
+	}
+}

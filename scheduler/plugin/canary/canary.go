@@ -1,21 +1,34 @@
 package canary
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/lru"
 
+	"gnnsched/internal/choice"
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/metric"
 	"gnnsched/scheduler/plugin/userconfig"
 )
 
@@ -269,4 +282,179 @@ func (c *Split) retry(ctx context.Context, what string, do func(context.Context)
 		case <-time.After(retryEach):
 		}
 	}
+}
+
+// The values of Args.By.
+const (
+	ByOwner     = "owner"
+	ByNamespace = "namespace"
+)
+
+// Defaults of Args.
+const (
+	DefaultFailures = 0.01
+	DefaultLatency  = 100 * time.Millisecond
+)
+
+// Args are the canary's arguments, as a part of those of LearnedScore.
+type Args struct {
+	// Of is the canary's share, more than 0 and at most 1.
+	Of float64 `json:"of"`
+	// By says what is drawn: owner (the default), or namespace.
+	By string `json:"by,omitempty"`
+	// Failures is how much larger the canary's share of failures may be than the rest's. The default is
+	// 0.01.
+	Failures float64 `json:"failures,omitempty"`
+	// Latency is how long an attempt to place one of the canary's pods may take; one in 100 may take longer. The default
+	// is 100ms.
+	Latency metav1.Duration `json:"latency,omitempty"`
+}
+
+// Default fills in the defaults, and returns an error for the first invalid value.
+func (a *Args) Default() error {
+	a.By = cmp.Or(a.By, ByOwner)
+	a.Failures = cmp.Or(a.Failures, DefaultFailures)
+	a.Latency.Duration = cmp.Or(a.Latency.Duration, DefaultLatency)
+	switch by := []string{ByOwner, ByNamespace}; {
+	case !(a.Of > 0 && a.Of <= 1):
+		return fmt.Errorf("share: of is %v, want more than 0 and at most 1", a.Of)
+	case !slices.Contains(by, a.By):
+		return fmt.Errorf("share: by is %q%s", a.By, choice.Among(a.By, by))
+	case !(a.Failures > 0 && a.Failures < 1):
+		return fmt.Errorf("share: failures is %v, want more than 0 and less than 1", a.Failures)
+	case a.Latency.Duration < 0:
+		return fmt.Errorf("share: latency is %v, want more than 0", a.Latency.Duration)
+	}
+	return nil
+}
+
+var set metric.Set
+
+var (
+	current = set.Gauges("share",
+		"Share of the owners or namespaces whose pods the profile's network or policy places; 0 before it begins and after it stopped.",
+		"profile")
+	stopped = set.Gauges("share_stopped",
+		"1 if the share was stopped, by reason: failures, latency, or earlier for a stop before this process began.", "profile", "reason")
+	pods = set.Counters("share_pods_total",
+		"Pods by group (canary or rest) and result: bound, fallback, not_bound; or lost, which counts a bound pod of this process again that "+
+			"the kubelet refused or evicted.",
+		"profile", "group", "result")
+	attempts = set.Histograms("share_attempt_duration_seconds", // 50 µs to 2.8 s
+		"Time of one scheduling attempt from the snapshot to the choice of a node, by group (canary or rest).",
+		metric.Exponential(50e-6, 1.5, 28), "profile", "group")
+)
+
+// Group says who scores the nodes for a pod.
+type Group string
+
+// The groups.
+const (
+	Learned Group = "canary" // the profile's decider
+	Rest    Group = "rest"   // kube-scheduler's default scoring
+)
+
+// place returns a number in 0 (included) to 1 (excluded), which is the same for all pods of an owner or a namespace.
+// The canary has the pods whose number is below its share.
+func (a *Args) place(pod *v1.Pod) float64 {
+	key := pod.Namespace
+	if a.By == ByOwner {
+		key += "/" + owner(pod)
+	}
+	sum := sha256.Sum256([]byte("gnnsched share " + key))
+	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
+}
+
+// owner returns the kube.Workload of a pod with a controller, and else the pod's UID. The annotation that kube.Workload
+// reads without a controller does not count, because anybody may write it at any time.
+func owner(pod *v1.Pod) string {
+	if metav1.GetControllerOfNoCopy(pod) == nil {
+		return string(pod.UID)
+	}
+	return kube.Workload(pod)
+}
+
+var ownerSeed = maphash.MakeSeed()
+
+// ownerKey returns a number of a pod's owner that differs between processes, and is never others.
+func ownerKey(pod *v1.Pod) uint64 {
+	return maphash.String(ownerSeed, pod.Namespace+"/"+owner(pod)) | 1
+}
+
+// watchLost counts pods that the kubelet refused or evicted until ctx ends. It has an informer of its own, because the
+// scheduler's sees no pods that have failed: for that one they are deleted.
+func (c *Split) watchLost(ctx context.Context) {
+	failed := coreinformers.NewFilteredPodInformer(c.handle.ClientSet(), metav1.NamespaceAll, 0, cache.Indexers{},
+		func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.AndSelectors(
+				fields.OneTermEqualSelector("status.phase", string(v1.PodFailed)),
+				fields.OneTermEqualSelector("spec.schedulerName", c.profile),
+			).String()
+		})
+	_ = failed.SetTransform(slim) // the only error is that it has started
+	_, _ = failed.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    c.failed,
+		UpdateFunc: func(_, now any) { c.failed(now) },
+	}) // the only error is that it has stopped
+	failed.RunWithContext(ctx)
+}
+
+// slim leaves of a pod what failed needs.
+func slim(object any) (any, error) {
+	p, is := object.(*v1.Pod)
+	if !is {
+		return object, nil
+	}
+	return &v1.Pod{
+		TypeMeta:   p.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion},
+		Status:     v1.PodStatus{Phase: p.Status.Phase, Reason: p.Status.Reason},
+	}, nil
+}
+
+// failed counts a pod that this process placed and the kubelet refused or evicted, once.
+func (c *Split) failed(object any) {
+	p, is := object.(*v1.Pod)
+	if !is || p.Status.Phase != v1.PodFailed || !nodeFailed(p.Status.Reason) {
+		return
+	}
+	if m, has := c.takePlaced(p.UID); has {
+		c.settled(m, lost)
+	}
+}
+
+// takePlaced returns the member of a pod that was placed, and forgets the pod. It remembers any other pod, whose PostBind
+// may follow: the API has the binding before, and a kubelet can refuse the pod at once.
+func (c *Split) takePlaced(pod types.UID) (m member, has bool) {
+	c.lostMu.Lock()
+	defer c.lostMu.Unlock()
+	at, has := c.placed.Get(pod)
+	if !has {
+		c.early.Add(pod, nil)
+		return member{}, false
+	}
+	c.placed.Remove(pod)
+	return at.(member), true
+}
+
+// lostAlready reports whether a pod failed before its PostBind. It remembers the member of any other pod.
+func (c *Split) lostAlready(pod types.UID, m member) bool {
+	c.lostMu.Lock()
+	defer c.lostMu.Unlock()
+	if _, has := c.early.Get(pod); has {
+		c.early.Remove(pod)
+		return true
+	}
+	c.placed.Add(pod, m)
+	return false
+}
+
+// nodeFailed reports whether a failed pod was not fit for its node, or the node not for the pod. The other reasons
+// come from the pod itself.
+func nodeFailed(reason string) bool {
+	switch reason {
+	case "Evicted", "NodeAffinity", "UnexpectedAdmissionError", "TopologyAffinityError":
+		return true
+	}
+	return strings.HasPrefix(reason, "OutOf") // OutOfcpu, OutOfmemory, OutOfpods
 }

@@ -2,8 +2,12 @@ package canary
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/component-base/metrics/testutil"
@@ -116,5 +120,187 @@ func TestEarlyFailuresAreBounded(t *testing.T) {
 	}
 	if n := s.early.Len(); n != placements {
 		t.Errorf("%d pods are remembered", n)
+	}
+}
+
+// ran returns a canary that has seen pods, of which every bad-th failed, and attempts.
+func ran(pods, bad int) *Split {
+	c := &Split{profile: "default-scheduler", args: Args{Of: 0.05, By: ByOwner}, ended: make(chan string, 1)}
+	c.seen = comparison{args: c.args}
+	c.seen.args.Failures, c.seen.args.Latency.Duration = 0.9, time.Hour // nothing stops it
+	c.share.Store(math.Float64bits(c.args.Of))
+	c.totals.begun = true
+	for i := range pods {
+		for _, g := range []Group{Learned, Rest} {
+			r := Bound
+			if g == Learned && i%bad == 0 {
+				r = Fallback
+			}
+			c.settled(member{g, uint64(i)*2 + 1}, r)
+			c.attempted(g, uint64(i)*2+1, time.Duration(1+i%100)*time.Millisecond)
+		}
+	}
+	c.settled(member{Rest, 1}, lost)
+	return c
+}
+
+// The report says first how the share ended, and then how its pods fared beside the rest.
+func TestReport(t *testing.T) {
+	stopped := ran(200, 50)
+	stopped.totals.ended = "4 of the last 200 pods of the canary failed"
+	for name, c := range map[string]struct {
+		split *Split
+		says  []string
+	}{
+		"to the end": {ran(200, 50), []string{"default-scheduler with a share of 5 % of the pods, by owner\n\nNOT STOPPED",
+			"placed or failed 200 200\n", "failed 4 (2.00 %) 1 (0.50 %)\n", "after a failure 4 0\n", "evicted by the kubelet 0 1\n", "median 5",
+			"99 % 99"}},
+		"few":       {ran(20, 50), []string{"TOO FEW PODS TO TELL: 20 of the share, want 100"}},
+		"stopped":   {stopped, []string{"STOPPED: 4 of the last 200 pods of the canary failed"}},
+		"not begun": {&Split{profile: "p", args: Args{Of: 1, By: ByOwner}}, []string{"NOT BEGUN", "99 % - -"}},
+	} {
+		var all Reports
+		all.Add(c.split)
+		var b strings.Builder
+		if err := all.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		text := b.String()
+		for strings.Contains(text, "  ") {
+			text = strings.ReplaceAll(text, "  ", " ")
+		}
+		for _, s := range c.says {
+			if !strings.Contains(text, s) {
+				t.Errorf("%s: the report lacks %q:\n%s", name, s, b.String())
+			}
+		}
+	}
+	var none *Reports
+	none.Add(stopped)
+}
+
+// The load changes for both groups: nothing is wrong with the canary.
+func TestLoadChanges(t *testing.T) {
+	for _, of := range shares {
+		for seed := range uint64(2) {
+			random := rand.New(rand.NewPCG(seed, 2))
+			x := comparisonOf(of)
+			for i, n := 0, 0; n < 4000; i++ {
+				g := Rest
+				if random.Float64() < of {
+					g = Learned
+					n++
+				}
+				took := time.Duration(random.ExpFloat64() * float64(2*time.Millisecond))
+				if n/900%2 == 1 { // a slow time
+					took *= 100
+				}
+				if why := x.attempted(g, 1+random.Uint64N(50), took); why != "" {
+					t.Errorf("share %v, seed %d: stopped after %d attempts of the canary: %s", of, seed, n, why)
+					break
+				}
+			}
+		}
+	}
+}
+
+// One attempt in 200 is very slow in both groups, as while a machine is busy. Chance must not take that for a fault of
+// the canary.
+func TestRarelySlow(t *testing.T) {
+	for _, of := range append(shares, 1) {
+		for seed := range uint64(2) {
+			random := rand.New(rand.NewPCG(seed, 3))
+			x := comparisonOf(of)
+			for n := 0; n < 5000; {
+				g, took := Rest, time.Millisecond
+				if random.Float64() < of {
+					g = Learned
+					n++
+				}
+				if random.IntN(200) == 0 {
+					took = time.Second
+				}
+				if why := x.attempted(g, 1+random.Uint64N(50), took); why != "" {
+					t.Errorf("share %v, seed %d: stopped after %d attempts of the canary: %s", of, seed, n, why)
+					break
+				}
+			}
+		}
+	}
+}
+
+// slowWithin is how many attempts it takes at most to stop a canary of which one in ten became slow, by the share.
+// docs/how-to/canary.md has it.
+var slowWithin = [7]int{400, 400, 600, 1000, 1500, 3000, 6000}
+
+// A canary that became slow stops, at every share.
+func TestBecomesSlow(t *testing.T) {
+	const good = 3000
+	for i, of := range shares {
+		for seed := range uint64(3) {
+			random, x, stopped := rand.New(rand.NewPCG(seed, 4)), comparisonOf(of), 0
+			n := 0
+			for n < good+slowWithin[i] && stopped == 0 {
+				g, took := Rest, time.Millisecond
+				if random.Float64() < of {
+					g = Learned
+					n++
+					if n > good && random.IntN(10) == 0 {
+						took = 2 * DefaultLatency
+					}
+				}
+				if x.attempted(g, 1+random.Uint64N(50), took) != "" {
+					stopped = n
+				}
+			}
+			t.Logf("share %v, seed %d: one attempt in ten is slow, and it is stopped after %d", of, seed, stopped-good)
+			if stopped <= good {
+				t.Errorf("share %v, seed %d: one attempt in ten is slow, and it is not stopped within %d attempts", of, seed, slowWithin[i])
+			}
+		}
+	}
+}
+
+// A rest that is often slow, and has few attempts, tolerates a canary that is as slow.
+func TestSlowRest(t *testing.T) {
+	for _, of := range shares {
+		for _, slow := range []float64{0.02, 0.05, 0.2, 0.5} {
+			random, x := rand.New(rand.NewPCG(uint64(1000*slow), 6)), comparisonOf(of)
+			for n := 0; n < 2000; {
+				g, took := Rest, time.Millisecond
+				if random.Float64() < of {
+					g = Learned
+					n++
+				}
+				if random.Float64() < slow {
+					took = time.Duration(random.ExpFloat64() * float64(time.Second))
+				}
+				if why := x.attempted(g, 1+random.Uint64N(50), took); why != "" {
+					t.Errorf("share %v, %v are slow: stopped after %d attempts of the canary: %s", of, slow, n, why)
+					break
+				}
+			}
+		}
+	}
+}
+
+// An owner whose pods take long, as with many affinities, does not stop the canary by itself.
+func TestSlowOwner(t *testing.T) {
+	for _, bad := range []int{1, 2} {
+		random, x, stopped := rand.New(rand.NewPCG(1, 8)), comparisonOf(0.2), false
+		for n := 0; n < 3000 && !stopped; {
+			g, took, owner := Rest, time.Millisecond, random.IntN(20)
+			if random.Float64() < 0.2 {
+				g = Learned
+				n++
+				if owner < bad {
+					took = time.Second
+				}
+			}
+			stopped = x.attempted(g, uint64(1+owner), took) != ""
+		}
+		if stopped != (bad > 1) {
+			t.Errorf("%d slow owners: stopped is %v", bad, stopped)
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	dto "github.com/prometheus/client_model/go"
 )
 
 // Curve is a figure of a profile over the times of its samples.
@@ -114,4 +116,111 @@ func (c Column) Last() (v float64, known bool) {
 // Names returns the names of the profiles in order.
 func (s Samples) Names() []string {
 	return slices.Sorted(maps.Keys(s.Profiles))
+}
+
+// counters are the names of figures that are counts, by the metric and the value of its label result.
+var counters = map[string]map[string]string{
+	"gnnsched_learning_steps_total":     {Sent: Sent, Dropped: Dropped, Unbound: Unbound, Overruled: Overruled},
+	"gnnsched_explored_total":           {"": explored},
+	"gnnsched_waited_total":             {"": waited},
+	"gnnsched_checkpoint_loads_total":   {"ok": loads},
+	"gnnsched_trainer_restarts_total":   {"": Restarts},
+	"gnnsched_trainer_placements_total": {Read: Read, Missing: Missing, Stale: Stale},
+	"gnnsched_trainer_updates_total":    {"": Updates},
+	"gnnsched_trainer_networks_total":   {Passed: Passed, Refused: Refused},
+}
+
+// learns is the metric that every profile that learns has, and no other.
+const learns = "gnnsched_learning_steps_total"
+
+// figuresOf reads the metrics of the profiles that learn: by profile, the figures by name.
+func figuresOf(families []*dto.MetricFamily) map[string]map[string]float64 {
+	out := map[string]map[string]float64{}
+	each(families, learns, func(labels map[string]string, _ float64) { out[labels["profile"]] = map[string]float64{} })
+	set := func(profile, name string, v float64) {
+		if values := out[profile]; values != nil && name != "" {
+			values[name] = v
+		}
+	}
+	// The trainer's come first, so that none of them takes the place of a count.
+	each(families, "gnnsched_trainer_figure", func(labels map[string]string, v float64) { set(labels["profile"], labels["figure"], v) })
+	each(families, "gnnsched_epsilon", func(labels map[string]string, v float64) { set(labels["profile"], epsilon, v) })
+	for name, results := range counters {
+		each(families, name, func(labels map[string]string, v float64) { set(labels["profile"], results[labels["result"]], v) })
+	}
+	return out
+}
+
+// each calls do with the labels and the value of each metric of a family.
+func each(families []*dto.MetricFamily, name string, do func(labels map[string]string, v float64)) {
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			do(labels, m.GetCounter().GetValue()+m.GetGauge().GetValue())
+		}
+	}
+}
+
+// The names of the figures of a profile that learns. The trainer reports those of the first group, the scheduler's metrics have those of
+// the second as labels or by names of their own, and everything that shows figures asks for them by these names.
+const (
+	Cost         = "cost"
+	Reward       = "reward"
+	Loss         = "loss"
+	GradientNorm = "gradient_norm"
+	Score        = "score"       // of the last network that the guard judged
+	ScoreLimit   = "score_limit" // over which the guard refuses a network
+
+	Read      = "read"    // placements that the trainer got
+	Missing   = "missing" // between those
+	Stale     = "stale"   // by another network than the one that learns
+	Updates   = "updates"
+	Passed    = "passed"  // networks that the guard let pass
+	Refused   = "refused" // networks that it refused
+	Sent      = "sent"    // placements to the trainer
+	Dropped   = "dropped" // because the trainer was too slow
+	Unbound   = "unbound" // whose pod did not get its node
+	Overruled = "overruled"
+	explored  = "explored" // random decisions
+	epsilon   = "epsilon"
+	waited    = "waited" // pods that found no node at first
+	loads     = "loads"  // how often the scheduler read weights
+	Restarts  = "restarts"
+)
+
+// totals are the titles of the counts since the scheduler began, in the order in which they are shown.
+var totals = []struct{ name, title string }{
+	{Sent, "To the trainer"}, {Dropped, "Dropped"}, {Unbound, "Not bound"}, {Overruled, "Overruled"}, {explored, "Explored"},
+	{waited, "Pods that waited"},
+	{Updates, "Updates"}, {Passed, "Networks passed"}, {Refused, "Networks refused"}, {loads, "Weights read"}, {Restarts, "Trainer restarts"},
+}
+
+// Total is a count since the scheduler began.
+type Total struct {
+	Title string   `json:"title"`
+	Count *float64 `json:"count"` // nil if it is not known
+}
+
+// Totals returns a profile's counts since the scheduler began.
+func (s Samples) Totals(profile string) []Total {
+	out := make([]Total, len(totals))
+	for i, t := range totals {
+		out[i].Title = t.title
+		if v, known := s.Last(profile, t.name); known {
+			out[i].Count = &v
+		}
+	}
+	return out
+}
+
+// Reported reports whether the trainer of a profile has said anything.
+func (s Samples) Reported(profile string) bool {
+	_, known := s.Last(profile, Read)
+	return known
 }

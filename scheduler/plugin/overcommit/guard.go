@@ -20,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/utils/clock"
 
+	"gnnsched/internal/metric"
 	"gnnsched/internal/watched"
 )
 
@@ -139,3 +140,13 @@ func (g *guarded) announce(ctx context.Context, pod *v1.Pod, node *string) error
 		return errors.New("the watch of the pods is late")
 	}
 }
+
+var set metric.Set
+
+// conflicts counts the pods that gave way.
+var conflicts = set.Counters("node_conflicts_total",
+	"Pods that were not bound to their node, because another scheduler had taken its room at the same time. They try again.", "profile")
+
+// overcommits counts pods that did not.
+var overcommits = set.Counter("node_overcommits_total",
+	"Pods, of any scheduler, that were bound to a node whose pods then requested more than it has.")

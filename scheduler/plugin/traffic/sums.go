@@ -1,7 +1,13 @@
 package traffic
 
 import (
+	"maps"
+	"math"
+	"math/bits"
 	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
 
 	"gnnsched/internal/cluster"
 )
@@ -114,4 +120,179 @@ func (s *sums) publish(t *cluster.Traffic) {
 	}
 	pass(far, hops.Far)
 	t.Assume(f, func(link int) float64 { return s.load[link].rate() })
+}
+
+// unit is the least rate between two pods that counts, in bytes a second.
+const unit = 1.0 / (1 << 20)
+
+// units returns a rate of at most 1e13 bytes a second as a number of units: whole bytes, or, below one byte, at least one unit.
+func units(rate float64) uint64 {
+	switch {
+	case rate >= 1:
+		return uint64(math.Round(rate)) << 20
+	case rate > 0:
+		return max(uint64(math.Round(rate/unit)), 1)
+	}
+	return 0
+}
+
+// amount is a number of units of 128 bits. Sums of it are exact in any order, and so is taking away what was added. The
+// largest, of maxPairs pairs of workloads with maxRate each, has less than 80 bits.
+type amount struct{ high, low uint64 }
+
+// product returns a number of units for each of n.
+func product(each uint64, n int32) amount {
+	high, low := bits.Mul64(each, uint64(n))
+	return amount{high, low}
+}
+
+func (a amount) times(n int32) amount {
+	p := product(a.low, n)
+	p.high += a.high * uint64(n)
+	return p
+}
+
+func (a amount) plus(b amount) amount {
+	low, carry := bits.Add64(a.low, b.low, 0)
+	high, _ := bits.Add64(a.high, b.high, carry)
+	return amount{high, low}
+}
+
+func (a amount) minus(b amount) amount {
+	low, borrow := bits.Sub64(a.low, b.low, 0)
+	high, _ := bits.Sub64(a.high, b.high, borrow)
+	return amount{high, low}
+}
+
+// rate returns bytes a second.
+func (a amount) rate() float64 { return (float64(a.high)*(1<<64) + float64(a.low)) * unit }
+
+// maxFlows is the largest number of flows of a workload that leads further. One with more, such as a name server, is a partner of
+// all and says nothing about where a pod belongs. It bounds the time of a decision.
+const maxFlows = 64
+
+// beyond appends the running pods two steps away from one more pod of a workload, by ascending row (cluster.Snapshot.Beyond). A workload
+// between them may have no pods.
+func (m *matrix) beyond(w *workload, out []cluster.Peer) []cluster.Peer {
+	if w.flows() > maxFlows {
+		return out
+	}
+	m.near = m.near[:0]
+	for f, other := range w.partners {
+		if each(f, f.of.size, f.to.size) > 0 && !other.counts {
+			other.counts = true
+			m.near = append(m.near, other)
+		}
+	}
+	m.far = m.far[:0]
+	for f, other := range w.partners {
+		if each := each(f, f.of.size, f.to.size); each > 0 {
+			m.reach(other, float64(each)*unit*float64(other.size))
+		}
+	}
+	for _, w := range m.near {
+		w.counts = false
+	}
+	for _, far := range m.far { // once each, however many partners lead to it
+		for _, a := range far.at {
+			m.sums.note(int(a.row), far.reached.times(a.pods), a.pods)
+		}
+		far.reached = amount{}
+	}
+	return m.sums.peers(out)
+}
+
+// reach divides a rate among the pods that a workload leads to, but for those of workloads that count.
+func (m *matrix) reach(w *workload, rate float64) {
+	m.met = m.met[:0]
+	var pods int32
+	if w.flows() <= maxFlows {
+		for f, far := range w.partners {
+			if far.pods > 0 && !far.counts && each(f, f.of.size, f.to.size) > 0 {
+				far.counts = true
+				m.met = append(m.met, far)
+				pods += far.pods
+			}
+		}
+	}
+	for _, far := range m.met {
+		far.counts = false
+		if far.reached == (amount{}) {
+			m.far = append(m.far, far)
+		}
+		far.reached = far.reached.plus(product(units(min(rate/float64(pods), maxRate)), 1))
+	}
+}
+
+// flows returns the number of flows of a workload; a flow to itself counts twice.
+func (w *workload) flows() int { return len(w.from) + len(w.to) }
+
+// maxChanged is the largest number of workloads whose change is remembered one by one, for a profile that decides
+// nothing.
+const maxChanged = 10_000
+
+// sizes counts the pods of each workload that wait or run. It is safe for concurrent use.
+type sizes struct {
+	mu      sync.Mutex
+	pods    map[key]int32
+	changed map[key]bool // since the last drain; nil if there are too many
+}
+
+func newSizes() *sizes { return &sizes{pods: map[key]int32{}, changed: map[key]bool{}} }
+
+// change counts now instead of old; each may be nil.
+func (s *sizes) change(old, now *v1.Pod, _ bool) {
+	before, was := counted(old)
+	after, is := counted(now)
+	if was == is && before == after {
+		return // such as a new status
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if was {
+		s.add(before, -1)
+	}
+	if is {
+		s.add(after, 1)
+	}
+}
+
+// counted returns the workload of a pod that has not finished.
+func counted(p *v1.Pod) (k key, counts bool) {
+	if p == nil || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+		return key{}, false
+	}
+	return keyOf(p), true
+}
+
+func (s *sizes) add(k key, pods int32) {
+	if s.pods[k] += pods; s.pods[k] == 0 {
+		delete(s.pods, k)
+	}
+	if s.changed != nil {
+		s.changed[k] = true
+	}
+	if len(s.changed) > maxChanged {
+		s.changed = nil
+	}
+}
+
+// of returns the number of pods of a workload.
+func (s *sizes) of(k key) int32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pods[k]
+}
+
+// drain returns the workloads whose numbers have changed since the last call; all is true if there were too many to
+// remember.
+func (s *sizes) drain() (changed []key, all bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed != nil && len(s.changed) == 0 {
+		return nil, false
+	}
+	changed, all = slices.Collect(maps.Keys(s.changed)), s.changed == nil
+	s.changed = map[key]bool{}
+	return changed, all
 }

@@ -6,10 +6,13 @@ package userconfig
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -142,3 +145,145 @@ func (f *File) YAMLFor(kubeconfig string) ([]byte, error) {
 	}
 	return b, nil
 }
+
+// LearnedScore is the name of the plugin that scores by a network or a heuristic.
+const LearnedScore = "LearnedScore"
+
+// HasCanary reports whether a profile leaves its network or heuristic a share of the pods only.
+func (f *File) HasCanary() bool {
+	return slices.ContainsFunc(f.content.Profiles, hasCanary)
+}
+
+func hasCanary(p schedulerconfig.KubeSchedulerProfile) bool {
+	for _, c := range p.PluginConfig {
+		var args struct {
+			Share any `json:"share"`
+		}
+		if c.Name == LearnedScore && yaml.Unmarshal(c.Args.Raw, &args) == nil && args.Share != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// checkCanary checks that LearnedScore alone scores in a profile with a share, because other scores would count for the
+// rest of the pods a second time, and that it hears what becomes of the pods.
+func (f *File) checkCanary() error {
+	for i, p := range f.content.Profiles {
+		if !hasCanary(p) {
+			continue
+		}
+		name := f.SchedulerNames()[i]
+		if p.Plugins == nil {
+			return fmt.Errorf("profile %s has a share, but does not enable %s", name, LearnedScore)
+		}
+		s := p.Plugins.Score
+		if len(s.Enabled) != 1 || s.Enabled[0].Name != LearnedScore || !has(s.Disabled, "*") {
+			return fmt.Errorf("profile %s has a share, so %s must be the only plugin at score", name, LearnedScore)
+		}
+		for _, at := range []struct {
+			point string
+			set   schedulerconfig.PluginSet
+		}{{"preScore", p.Plugins.PreScore}, {"reserve", p.Plugins.Reserve}, {"postBind", p.Plugins.PostBind}} {
+			if !has(at.set.Enabled, LearnedScore) && !has(p.Plugins.MultiPoint.Enabled, LearnedScore) {
+				return fmt.Errorf("profile %s has a share, so it needs %s at %s", name, LearnedScore, at.point)
+			}
+		}
+	}
+	return nil
+}
+
+// LeaseName is the name of the leader election's lease. All schedulers of a cluster share it, whatever
+// their profiles, because each keeps books of all the cluster's GPU devices.
+const LeaseName = "gnnsched"
+
+// ShareLeaseOf returns the name of the lease in kube-system in whose annotations the canary of a scheduler name keeps its state.
+func ShareLeaseOf(schedulerName string) string {
+	name := LeaseName + "-" + schedulerName
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return fmt.Sprintf("%s-%x", LeaseName, sha256.Sum256([]byte(schedulerName)))
+	}
+	return name
+}
+
+// removed are plugins that earlier versions of the configuration had, and what v1 has instead.
+var removed = map[string]string{
+	"NodeResourcesLeastAllocated": "NodeResourcesFit with the scoringStrategy LeastAllocated",
+	"NodeResourcesMostAllocated":  "NodeResourcesFit with the scoringStrategy MostAllocated",
+	"RequestedToCapacityRatio":    "NodeResourcesFit with the scoringStrategy RequestedToCapacityRatio",
+	"SelectorSpread":              "PodTopologySpread with its default constraints",
+	"NodeLabel":                   "NodeAffinity",
+	"ServiceAffinity":             "InterPodAffinity",
+	"NodePreferAvoidPods":         "taints",
+	"AzureDiskLimits":             "NodeVolumeLimits",
+	"CinderLimits":                "NodeVolumeLimits",
+	"EBSLimits":                   "NodeVolumeLimits",
+	"GCEPDLimits":                 "NodeVolumeLimits",
+}
+
+// outline is the part of a configuration of any version that tells whether it is outdated.
+type outline struct {
+	APIVersion string `json:"apiVersion"`
+	Profiles   []struct {
+		Plugins      map[string]struct{ Enabled, Disabled []named } `json:"plugins"`
+		PluginConfig []named                                        `json:"pluginConfig"`
+	} `json:"profiles"`
+}
+
+type named struct {
+	Name string `json:"name"`
+}
+
+// CheckVersion returns an error if a configuration is of another version than v1, or enables plugins that v1 lacks. It names those plugins
+// and what there is instead. What is no YAML, has no version or is of another group is left to the decoder.
+func CheckVersion(text []byte) error {
+	var o outline
+	if yaml.Unmarshal(text, &o) != nil {
+		return nil
+	}
+	group, _, grouped := strings.Cut(o.APIVersion, "/")
+	if o.APIVersion != "" && (!grouped || group != schedulerconfig.GroupName) {
+		return nil
+	}
+	v1 := schedulerconfig.SchemeGroupVersion.String()
+	other := o.APIVersion != "" && o.APIVersion != v1
+	gone := map[string]bool{}
+	note := func(all []named) {
+		for _, p := range all {
+			if removed[p.Name] != "" {
+				gone[p.Name] = true
+			}
+		}
+	}
+	for _, p := range o.Profiles {
+		for _, set := range p.Plugins {
+			note(set.Enabled)
+			if other {
+				note(set.Disabled)
+			}
+		}
+		note(p.PluginConfig)
+	}
+	var instead []string
+	for name := range gone {
+		instead = append(instead, name+" (now "+removed[name]+")")
+	}
+	slices.Sort(instead)
+	plugins := ""
+	if len(instead) > 0 {
+		plugins = "v1 has no plugins " + strings.Join(instead, ", ")
+	}
+	switch {
+	case other && plugins != "":
+		return fmt.Errorf("its apiVersion is %s, and only %s is read; %s", o.APIVersion, v1, plugins)
+	case other:
+		return fmt.Errorf("its apiVersion is %s, and only %s is read; all its plugins are still there", o.APIVersion, v1)
+	case plugins != "":
+		return fmt.Errorf("%s", plugins)
+	}
+	return nil
+}
+
+// VersionHint is the next step after an error of CheckVersion.
+const VersionHint = "replace plugins that are gone, and write apiVersion: kubescheduler.config.k8s.io/v1, " +
+	"which kube-scheduler has read since Kubernetes 1.25"

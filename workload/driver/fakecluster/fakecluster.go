@@ -7,21 +7,28 @@
 package fakecluster
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/metadata"
 	clienttesting "k8s.io/client-go/testing"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // Cluster is an in-memory cluster. Set its fields before use.
@@ -222,4 +229,128 @@ func (c *Cluster) must(err error) {
 	if err != nil {
 		panic(err) // the store is in memory, so this is a bug of the test
 	}
+}
+
+// RunningClock returns a fake clock that advances while code waits for it, about a hundred times faster than real time. It stops at the end
+// of the test t.
+func RunningClock(t interface{ Cleanup(func()) }) *clocktesting.FakeClock {
+	c := clocktesting.NewFakeClock(time.Unix(0, 0))
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				if c.HasWaiters() {
+					c.Step(100 * time.Millisecond)
+				}
+			}
+		}
+	}()
+	t.Cleanup(func() { close(stop); <-done })
+	return c
+}
+
+// metadataClient is the cluster's metadata client. Client-go's own fake ignores limit and continue,
+// which decide how large collections are deleted.
+type metadataClient struct{ c *Cluster }
+
+// Resource implements metadata.Interface.
+func (m metadataClient) Resource(r schema.GroupVersionResource) metadata.Getter {
+	return metadataResource{c: m.c, kind: r}
+}
+
+type metadataResource struct {
+	metadata.ResourceInterface // nil: the other methods are not supported
+	c                          *Cluster
+	kind                       schema.GroupVersionResource
+	namespace                  string
+}
+
+// Namespace implements metadata.Getter.
+func (r metadataResource) Namespace(ns string) metadata.ResourceInterface {
+	r.namespace = ns
+	return r
+}
+
+// List implements metadata.ResourceInterface. The continue token is the key of the page's last
+// object.
+func (r metadataResource) List(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	return r.page(ctx, o)
+}
+
+func (r metadataResource) page(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	selector, err := labels.Parse(o.LabelSelector)
+	if err != nil {
+		return nil, err
+	}
+	out := &metav1.PartialObjectMetadataList{}
+	for _, object := range r.c.all(r.kind, r.namespace) {
+		p := r.c.partial(object)
+		if selector.Matches(labels.Set(p.Labels)) && key(p) > o.Continue {
+			out.Items = append(out.Items, *p)
+		}
+	}
+	slices.SortFunc(out.Items, func(a, b metav1.PartialObjectMetadata) int { return strings.Compare(key(&a), key(&b)) })
+	if n := int(o.Limit); n > 0 && n < len(out.Items) {
+		out.Items = out.Items[:n]
+		out.Continue = key(&out.Items[n-1])
+	}
+	return out, nil
+}
+
+func key(o metav1.Object) string { return o.GetNamespace() + "/" + o.GetName() }
+
+// Get implements metadata.ResourceInterface.
+func (r metadataResource) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*metav1.PartialObjectMetadata, error) {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	o, err := r.c.Client.Tracker().Get(r.kind, r.namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return r.c.partial(o), nil
+}
+
+// Delete implements metadata.ResourceInterface.
+func (r metadataResource) Delete(_ context.Context, name string, _ metav1.DeleteOptions, _ ...string) error {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	return r.c.Client.Tracker().Delete(r.kind, r.namespace, name)
+}
+
+// DeleteCollection implements metadata.ResourceInterface.
+func (r metadataResource) DeleteCollection(ctx context.Context, _ metav1.DeleteOptions, o metav1.ListOptions) error {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	if r.c.OnDelete != nil {
+		if err := r.c.OnDelete(r.kind.Resource); err != nil {
+			return err
+		}
+	}
+	if r.namespace == "" {
+		return errors.New("fakecluster: a real API server deletes collections only within one namespace")
+	}
+	list, err := r.page(ctx, o)
+	if err != nil {
+		return err
+	}
+	for i, object := range list.Items {
+		if r.c.LargestDelete > 0 && i == r.c.LargestDelete {
+			return &url.Error{
+				Op: "Delete", URL: "https://fake/" + r.kind.Resource, Err: errors.New("stream error: stream ID 7; INTERNAL_ERROR; received from peer"),
+			}
+		}
+		r.c.must(r.c.Client.Tracker().Delete(r.kind, object.Namespace, object.Name))
+	}
+	return nil
 }

@@ -2,10 +2,14 @@ package observe
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/workload/record"
@@ -124,4 +128,222 @@ func inOrder[T any](m map[objectKey]T) []objectKey {
 	return slices.SortedFunc(maps.Keys(m), func(a, b objectKey) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 	})
+}
+
+// Time is a time that an object has, in milliseconds since 1970.
+type Time struct {
+	At int64
+	Of string // the object, such as shop/web-1
+}
+
+// newer returns the newer one of two times, the first of equal ones.
+func newer(a, b Time) Time {
+	if b.At > a.At {
+		return b
+	}
+	return a
+}
+
+// newest returns the newest time that an object has of something that has happened: its creation, changes of its fields, conditions,
+// heartbeats and states of containers.
+func newest(x metav1.Object) Time {
+	created := x.GetCreationTimestamp()
+	out := millis(created)
+	for _, t := range times(x) {
+		out = max(out, millis(*t))
+	}
+	name := x.GetName()
+	if space := x.GetNamespace(); space != "" {
+		name = space + "/" + name
+	}
+	return Time{out, name}
+}
+
+// times returns an object's times without its creation.
+func times(x metav1.Object) (out []*metav1.Time) {
+	for _, f := range x.GetManagedFields() {
+		out = append(out, f.Time)
+	}
+	switch x := x.(type) {
+	case *corev1.Pod:
+		out = append(out, timesOfPod(x)...)
+	case *corev1.Node:
+		for i := range x.Status.Conditions {
+			out = append(out, &x.Status.Conditions[i].LastHeartbeatTime, &x.Status.Conditions[i].LastTransitionTime)
+		}
+		for _, t := range x.Spec.Taints {
+			out = append(out, t.TimeAdded)
+		}
+	case *policyv1.PodDisruptionBudget:
+		for i := range x.Status.Conditions {
+			out = append(out, &x.Status.Conditions[i].LastTransitionTime)
+		}
+	}
+	return slices.DeleteFunc(out, func(t *metav1.Time) bool { return t == nil })
+}
+
+func timesOfPod(p *corev1.Pod) []*metav1.Time {
+	out := []*metav1.Time{p.Status.StartTime}
+	for i := range p.Status.Conditions {
+		out = append(out, &p.Status.Conditions[i].LastTransitionTime, &p.Status.Conditions[i].LastProbeTime)
+	}
+	s := p.Status
+	for _, c := range slices.Concat(s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses) {
+		for _, s := range []corev1.ContainerState{c.State, c.LastTerminationState} {
+			if s.Running != nil {
+				out = append(out, &s.Running.StartedAt)
+			}
+			if s.Terminated != nil {
+				out = append(out, &s.Terminated.StartedAt, &s.Terminated.FinishedAt)
+			}
+		}
+	}
+	return out
+}
+
+// Doubt removes times of nodes and pods that are more than a day after the file's time, because the machine's clock was wrong. If half of
+// the objects have such times, the file's own time is wrong. It returns these objects.
+func (f *File) Doubt() (out Few) {
+	last := f.At + int64(24*time.Hour/time.Millisecond)
+	var all []metav1.Object
+	for _, n := range f.Nodes {
+		all = append(all, n)
+	}
+	for _, p := range f.Pods {
+		all = append(all, p)
+	}
+	var late []metav1.Object
+	for _, x := range all {
+		if newest(x).At > last {
+			late = append(late, x)
+		}
+	}
+	if len(late) == 0 || 2*len(late) >= len(all) {
+		return out
+	}
+	for _, x := range late {
+		t := newest(x)
+		out.add(t.Of, fmt.Errorf("it has a time of %s", time.UnixMilli(t.At).UTC().Format(time.RFC3339)))
+		if millis(x.GetCreationTimestamp()) > last {
+			x.SetCreationTimestamp(metav1.Time{})
+		}
+		for _, t := range times(x) {
+			if millis(*t) > last {
+				*t = metav1.Time{}
+			}
+		}
+	}
+	for k, at := range f.scope.listed {
+		if at > last {
+			f.scope.listed[k] = 0
+		}
+	}
+	f.Newest = Time{}
+	for _, x := range all {
+		f.Newest = newer(f.Newest, newest(x))
+	}
+	return out
+}
+
+// states are the present states of nodes or of other objects. A state lasts from one change to the next.
+type states[K, T comparable] struct {
+	now  map[K]*T
+	out  func(T)                                // adds a row to the record
+	span func(*T) (from, to *int64, gone *bool) // the columns of a row that say how long its state lasted
+}
+
+// put takes the state of an object at a time.
+func (s states[K, T]) put(k K, x T, at int64) {
+	from, _, _ := s.span(&x)
+	if old := s.now[k]; old != nil {
+		began, _, _ := s.span(old)
+		if *from = *began; x == *old {
+			return
+		}
+		s.over(old, false, at)
+	}
+	*from = at
+	s.now[k] = &x
+	s.out(x)
+}
+
+// over ends a state. One that lasted for no time is left out: the next one replaces its row.
+func (s states[K, T]) over(x *T, left bool, at int64) {
+	from, to, gone := s.span(x)
+	*to, *gone = max(at, *from), left
+	if *to > *from || left {
+		s.out(*x)
+	}
+}
+
+// end takes an object that left, if it was there.
+func (s states[K, T]) end(k K, at int64) {
+	if x := s.now[k]; x != nil {
+		s.over(x, true, at)
+		delete(s.now, k)
+	}
+}
+
+// keep ends all objects but those that are there.
+func (s states[K, T]) keep(at int64, there func(K) bool) {
+	for k := range s.now {
+		if !there(k) {
+			s.end(k, at)
+		}
+	}
+}
+
+// address notes the addresses of a node and the name that its machine gives itself.
+func (f *Follower) address(n *corev1.Node) {
+	all := []string{n.Labels[corev1.LabelHostname]}
+	for _, a := range n.Status.Addresses {
+		all = append(all, a.Address)
+	}
+	for _, a := range all {
+		if name, taken := f.addresses[a]; taken && name != n.Name {
+			f.addresses[a] = ""
+		} else if a != "" {
+			f.addresses[a] = n.Name
+		}
+	}
+}
+
+// Present holds the objects present at a time, by their real names.
+type Present struct {
+	names     *record.Anonymiser
+	there     map[[2]string]bool
+	addresses map[string]string
+}
+
+// Present returns the nodes and pods that are there now.
+func (f *Follower) Present() Present {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := Present{f.names, make(map[[2]string]bool, len(f.nodes.now)+len(f.pods)), maps.Clone(f.addresses)}
+	for name := range f.nodes.now {
+		p.there[[2]string{"", name}] = true
+	}
+	for _, x := range f.pods {
+		p.there[[2]string{x.Namespace, x.Name}] = true
+	}
+	return p
+}
+
+// Pod reports whether a pod is there.
+func (p Present) Pod(namespace, name string) bool {
+	s := record.Sample{Namespace: namespace, Name: name}
+	record.Anonymise(p.names, &s)
+	return p.there[[2]string{s.Namespace, s.Name}]
+}
+
+// Node returns the first node that has one of the names or addresses, else "".
+func (p Present) Node(names []string) string {
+	for _, name := range names {
+		for _, real := range []string{name, p.addresses[name]} {
+			if real != "" && p.Pod("", real) {
+				return real
+			}
+		}
+	}
+	return ""
 }

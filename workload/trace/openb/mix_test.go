@@ -6,12 +6,14 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/workload/trace/openb/openbtest"
 )
 
 // mixed returns pods of every kind, a thousand of each: without GPUs, with a share, with one device and with four.
@@ -114,5 +116,100 @@ func TestMixRefuses(t *testing.T) {
 	if _, err := (mix{sharing: 0.5}).Apply(rand.New(rand.NewPCG(1, 2)),
 		[]Pod{{Name: "a", MilliCPU: 1, GPUs: 1, GPUMilli: 1000}}); !errors.Is(err, errNoShare) {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestVariants(t *testing.T) {
+	dir := openbtest.Dir(t)
+	podsOf := func(workload string, tainted bool) []Pod {
+		t.Helper()
+		nodes, pods, _, err := ReadWorkload(dir, workload)
+		if got := slices.ContainsFunc(nodes, func(n Node) bool { return len(n.Taints) > 0 }); err != nil || got != tainted {
+			t.Fatalf("%s: some nodes are tainted: %v, %v", workload, got, err)
+		}
+		return pods
+	}
+	kinds := func(pods []Pod) (named, share, several, without float64) {
+		for _, p := range pods {
+			switch {
+			case p.GPUs == 0:
+				without++
+			case p.GPUs > 1:
+				several++
+			case p.GPUMilli < cluster.DeviceMilli:
+				share++
+			}
+			if len(p.Models) > 0 {
+				named++
+			}
+		}
+		return named, share, several, without
+	}
+	_, _, several, without := kinds(podsOf("default", false))
+	for _, v := range variants {
+		a, b := podsOf("default+"+v.name, v.taints.Pools > 0), podsOf("default+"+v.name, v.taints.Pools > 0)
+		if !slices.EqualFunc(a, b, func(x, y Pod) bool {
+			return x.Shape().Requests == y.Shape().Requests && slices.Equal(x.Models, y.Models)
+		}) {
+			t.Errorf("%s is not the same twice", v.name)
+		}
+		gotNamed, gotShare, gotSeveral, gotWithout := kinds(a)
+		if n := gotNamed / float64(len(a)); n < v.mix.named-0.02 || n > v.mix.named+0.02 {
+			t.Errorf("%s: %v of the pods name models", v.name, n)
+		}
+		if v.mix.multiple > 1 && gotSeveral != v.mix.multiple*several || v.mix.withoutGPU > 1 && gotWithout != v.mix.withoutGPU*without {
+			t.Errorf("%s: %v pods with several devices, %v without", v.name, gotSeveral, gotWithout)
+		}
+		if v.mix.sharing == 1 && gotShare != float64(len(a))-gotWithout {
+			t.Errorf("%s: %v of %d pods share", v.name, gotShare, len(a))
+		}
+	}
+	if _, _, _, err := ReadWorkload(dir, "default+none"); err == nil || !strings.Contains(err.Error(), "there are models20") {
+		t.Error(err)
+	}
+}
+
+func TestTaints(t *testing.T) {
+	nodes := []Node{{Name: "a", GPUs: 2, Model: "T4"}, {Name: "b", GPUs: 2, Model: "T4"}, {Name: "c", GPUs: 4, Model: "G2"}, {Name: "d"}}
+	for _, x := range []struct {
+		taints                    Taints
+		least, most               int // tainted nodes
+		tolerating, withoutGPUToo float64
+	}{
+		{Taints{}, 0, 0, 0, 0},
+		{Taints{Pools: 1, Tolerating: 1, CPU: true}, 3, 3, 1, 1},
+		{Taints{Pools: 1, Tolerating: 0.5}, 3, 3, 0.5, 0},
+		{Taints{Pools: 0.5, Tolerating: 1}, 1, 2, 1, 0}, // one of the two models
+	} {
+		n, pods, err := x.taints.Apply(rand.New(rand.NewPCG(1, 2)), nodes, mixed())
+		if err != nil {
+			t.Fatal(err)
+		}
+		tainted := 0
+		for _, n := range n {
+			if len(n.Cluster().Taints) > 0 {
+				tainted++
+			}
+		}
+		var with, without float64
+		for _, p := range pods {
+			pod := cluster.Pod{Requests: p.Requests(), Tolerations: p.Shape().Tolerations}
+			if tolerates := (&cluster.Node{Taints: []cluster.Taint{gpuTaint}}).Admits(pod.Tolerations); tolerates && p.GPUs > 0 {
+				with++
+			} else if tolerates {
+				without++
+			}
+		}
+		if tainted < x.least || tainted > x.most || math.Abs(with/3000-x.tolerating) > 0.05 || without/1000 != x.withoutGPUToo {
+			t.Errorf("%+v: %d nodes, %v and %v pods", x.taints, tainted, with, without)
+		}
+	}
+	for _, bad := range []Taints{{Pools: 1.1}, {Pools: 1, Tolerating: math.NaN()}} {
+		if _, _, err := bad.Apply(rand.New(rand.NewPCG(1, 2)), nodes, nil); err == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
+	if len(nodes[0].Taints) > 0 {
+		t.Error("the nodes given have changed")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -81,4 +82,80 @@ func TestDevicesInSlices(t *testing.T) {
 	check("without a slice", "both P100 800/2000 [0 800]", "only  0/0 []")
 	c.replaceSlices(nil)
 	check("without slices", "both P100 300/2000 [0 300]", "only  0/0 []")
+}
+
+// withPartitions adds a GPU of eight memory slices and a partition with half of them.
+func withPartitions(s *resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
+	slots := func(n int64) map[string]resourceapi.Counter {
+		return map[string]resourceapi.Counter{"memory": {Value: *resource.NewQuantity(n, resource.DecimalSI)}}
+	}
+	for name, n := range map[string]int64{"gpu-9": 8, "gpu-9-half": 4} {
+		s.Spec.Devices = append(s.Spec.Devices,
+			resourceapi.Device{Name: name, ConsumesCounters: []resourceapi.DeviceCounterConsumption{{CounterSet: "gpu-9", Counters: slots(n)}}})
+	}
+	counters := s.DeepCopy()
+	counters.Name, counters.Spec.Devices = s.Name+"-counters", nil
+	counters.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "gpu-9", Counters: slots(8)}}
+	s.Spec.Pool.ResourceSliceCount, counters.Spec.Pool.ResourceSliceCount = 2, 2
+	return []*resourceapi.ResourceSlice{s, counters}
+}
+
+// cardsOf returns the cards of a node with the parts that pods have of them, by annotations and by claims: whole, shares and partitions.
+func TestCardsOf(t *testing.T) {
+	c := New()
+	c.SetNode(worker("a"))
+	for _, s := range withPartitions(gpusIn("a", 3)) {
+		c.SetSlice(s)
+	}
+	c.SetNode(worker("plain"))
+	counted := worker("counted")
+	counted.GPU.Allocatable, counted.Devices = 2000, make([]int64, 2)
+	c.SetNode(counted)
+	set := func(name, node string, gpu int64, devices cluster.DeviceSet, claims ...string) {
+		p := pod(name, node, 1, 1)
+		p.GPU, p.Devices, p.Claims = gpu, devices, claims
+		c.SetPod(p, noon)
+	}
+	set("annotated", "a", 300, cluster.Device(1))
+	set("one", "a", 0, 0, "shared", "half")
+	set("two", "a", 0, 0, "shared", "missing")
+	set("elsewhere", "plain", 0, 0, "left")
+	set("unnamed", "a", 700, 0)
+	set("both", "counted", 2000, cluster.Device(0)|cluster.Device(1))
+	half := gives("half", "a", "gpu-9-half", 0)
+	half.Results[0].ShareID = nil
+	c.replaceClaims([]Claim{gives("shared", "a", "gpu-1", 460), half, gives("left", "a", "gpu-0", 100), gives("gone", "gone", "gpu-0", 100)})
+	want := []Card{
+		{Name: "gpu-0", Milli: 100, Parts: []Part{{Claim: "default/left", Device: "gpu-0", Milli: 100}}},
+		{Name: "gpu-1", Milli: 760, Parts: []Part{{Pod: "default/annotated", Milli: 300},
+			{Pod: "default/one", Claim: "default/shared", Device: "gpu-1", Milli: 460},
+			{Pod: "default/two", Claim: "default/shared", Device: "gpu-1", Milli: 460}}},
+		{Name: "gpu-2", Milli: 700, Unnamed: 700},
+		{Name: "gpu-9", Partitions: true, Milli: 500,
+			Parts: []Part{{Pod: "default/one", Claim: "default/half", Device: "gpu-9-half", Milli: 500}}},
+	}
+	if d := cmp.Diff(want, c.cardsOf("a")); d != "" {
+		t.Errorf("-want +got\n%s", d)
+	}
+	want = []Card{
+		{Milli: 1000, Parts: []Part{{Pod: "default/both", Milli: 1000}}}, {Milli: 1000, Parts: []Part{{Pod: "default/both", Milli: 1000}}},
+	}
+	if d := cmp.Diff(want, c.cardsOf("counted")); d != "" {
+		t.Errorf("-want +got\n%s", d)
+	}
+	all := c.Devices()
+	if len(all) != 2 || all[0].Node.Name != "a" || all[0].Node.GPU.Requested != 2060 || all[1].Node.Name != "counted" ||
+		cmp.Diff(c.cardsOf("a"), all[0].Cards)+cmp.Diff(want, all[1].Cards) != "" {
+		t.Errorf("all nodes: %+v", all)
+	}
+	if d := cmp.Diff([]Model{{"G2", Usage{1, 9}}, {"", Usage{5, 8}}, {"T4", Usage{2, 3}}}, ModelsOf([]Node{
+		{GPUModel: "T4", GPU: Usage{2, 3}}, {GPUModel: "G2", GPU: Usage{1, 5}}, {GPU: Usage{5, 8}}, {GPUModel: "G2", GPU: Usage{0, 4}},
+	})); d != "" {
+		t.Errorf("models: -want +got\n%s", d)
+	}
+	for _, name := range []string{"plain", "nowhere"} {
+		if got := c.cardsOf(name); got != nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
 }
