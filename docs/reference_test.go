@@ -78,7 +78,7 @@ var fieldsOf = map[string][]string{
 	"reference/scheduler-config.md": {"scheduler/plugin/args.go Args", "scheduler/plugin/canary/canary.go Args",
 		"scheduler/plugin/args.go LearnArgs", "scheduler/usage/config.go Config", "scheduler/plugin/traffic/config.go Config"},
 	"reference/nodes.md": {"kwok/nodepool/pool.go Pool", "kwok/nodepool/devices.go Devices"},
-	"reference/scenario-file.md": {"scheduler/sim/config.go Config", "scheduler/sim/process.go Arrivals", "scheduler/sim/running.go Lifetimes",
+	"reference/scenario-file.md": {"scheduler/sim/config.go Config", "scheduler/sim/process.go Arrivals", "scheduler/sim/running.go Lifetimes", "scheduler/sim/attributes.go Attributes",
 		"scheduler/sim/trace.go Trace", "scheduler/sim/trace.go Resampling", "scheduler/sim/usage.go Usage", "scheduler/sim/traffic.go Traffic",
 		"scheduler/sim/traffic.go Flow", "scheduler/sim/openb.go OpenB", "scheduler/sim/mig.go MIG", "scheduler/sim/steady.go Steady", "internal/cluster/power.go PowerModel"},
 	"reference/record-format.md": {"workload/record/rows.go Pod", "workload/record/rows.go Node", "workload/record/rows.go Object",

@@ -13,10 +13,11 @@ import (
 // and use determine its length.
 type Generator struct {
 	Seed        uint64
-	Shapes      []Shape   // at least one has a weight over 0
-	Requests    *Requests // draws the pods' requests; set either this or Shapes
-	ReplicasMin int       // fewest pods of a Deployment, at least 1
-	ReplicasMax int       // most pods of a Deployment, at least ReplicasMin
+	Shapes      []Shape                // at least one has a weight over 0
+	Drift       func(fill int) []Shape // the shapes of each fill, counted from 0, with other weights; nil: always Shapes
+	Requests    *Requests              // draws the pods' requests; set either this or Shapes
+	ReplicasMin int                    // fewest pods of a Deployment, at least 1
+	ReplicasMax int                    // most pods of a Deployment, at least ReplicasMin
 
 	Fills  int  // how often the cluster is filled, at least 1; a reset separates two fills
 	Target Load // fractions over 0; a fill ends when the first of them is reached
@@ -108,6 +109,9 @@ func (g Generator) Plan() (Plan, error) {
 func (g Generator) fill(fill int, taken map[string]bool) []Step {
 	draw := rand.New(rand.NewPCG(g.Seed, 2*uint64(fill)))
 	names := rand.New(rand.NewPCG(g.Seed, 2*uint64(fill)+1))
+	if g.Drift != nil {
+		g.Shapes = g.Drift(fill)
+	}
 	var steps []Step
 	for used := g.Used; !LoadOf(used, g.Capacity).reached(g.Target); {
 		d := Deployment{

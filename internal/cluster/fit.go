@@ -30,19 +30,8 @@ const (
 // as many idle devices, a share needs one device with room. If the devices of the node are not
 // known one by one, whole GPUs are only counted and no share fits. A MIG partition also needs free memory slices, if they are known.
 func (n *Node) Fit(p *Pod) Reason {
-	if n.Unschedulable {
-		return Cordoned
-	}
-	if !n.Tolerated(p.Tolerations) {
-		return Untolerated
-	}
-	for k, v := range p.NodeSelector {
-		if got, ok := n.Labels[k]; !ok || got != v {
-			return SelectorMiss
-		}
-	}
-	if len(p.GPUModels) > 0 && !slices.Contains(p.GPUModels, n.GPUModel) {
-		return WrongModel
+	if reason := n.Allows(p); reason != Fits {
+		return reason
 	}
 	r := &p.Requests
 	switch {
@@ -60,6 +49,63 @@ func (n *Node) Fit(p *Pod) Reason {
 		return NoDevice
 	}
 	return Fits
+}
+
+// Allows is Fit without what other pods use: whether pods like p may run on the node if it has room.
+func (n *Node) Allows(p *Pod) Reason {
+	if n.Unschedulable {
+		return Cordoned
+	}
+	if !n.Tolerated(p.Tolerations) {
+		return Untolerated
+	}
+	for k, v := range p.NodeSelector {
+		if got, ok := n.Labels[k]; !ok || got != v {
+			return SelectorMiss
+		}
+	}
+	if len(p.GPUModels) > 0 && !slices.Contains(p.GPUModels, n.GPUModel) {
+		return WrongModel
+	}
+	return Fits
+}
+
+// Places returns how many further pods that request r have room on the node. A share of a device counts once for each time that a device has
+// room for it. Where MIG partitions may start is not looked at.
+func (n *Node) Places(r *Resources) int64 {
+	free := n.Free()
+	places := free.Pods
+	if r.MilliCPU > 0 {
+		places = min(places, free.MilliCPU/r.MilliCPU)
+	}
+	if r.Memory > 0 {
+		places = min(places, free.Memory/r.Memory)
+	}
+	switch {
+	case r.GPU > 0 && n.GPUs == nil:
+		places = min(places, free.GPU/r.GPU)
+	case r.GPU > 0:
+		places = min(places, n.IdleDevices()/r.GPU)
+	case r.GPUMilli > 0:
+		var shares int64
+		for _, used := range n.GPUs {
+			shares += max(DeviceMilli-used, 0) / r.GPUMilli
+		}
+		places = min(places, shares)
+	}
+	return max(places, 0)
+}
+
+// With returns a copy of the node with a further pod that requests r, to ask for its Places. It shares what the pod does not change.
+func (n *Node) With(r Resources) Node {
+	out := *n
+	r.Pods = 1
+	out.Requested = n.Requested.Plus(r)
+	if r.TotalGPUMilli() > 0 && n.GPUs != nil {
+		out.GPUs = slices.Clone(n.GPUs)
+		out.useDevices(r, n.ChooseDevices(r), 1)
+	}
+	return out
 }
 
 // Available reports whether the node admits pods without tolerations. Control-plane nodes usually

@@ -13,6 +13,8 @@ type Snapshot struct {
 	Beyond []Peer
 	// Preferred is the number of candidates of the pending pod that preferences leave to a policy; 0 if it is not known.
 	Preferred int
+	// Demand counts the pods that arrive and wait; nil if nobody counts them.
+	Demand *Demand
 }
 
 // Feasible appends to rows the indices of the nodes that p fits, in ascending order.

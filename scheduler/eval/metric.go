@@ -40,7 +40,8 @@ var Metrics = []Metric{
 	{"zoneStd", "zone std", 4, func(o sim.Outcome) float64 { return o.ZoneStd }, whereZones},
 	{"roomLost", "room lost", 4, func(o sim.Outcome) float64 { return 1 - o.Room }, whereFor(objective.Pack{}, objective.Fragmentation{})},
 	{"fragmentation", "fragmentation", 4, func(o sim.Outcome) float64 { return o.Fragmentation }, whereFor(objective.Fragmentation{})},
-	{"pending", "pending", 1, func(o sim.Outcome) float64 { return o.Pending }, nowhere},
+	{"waiting", "waiting", 4, func(o sim.Outcome) float64 { return o.Waiting }, whereWaits},
+	{"pending", "pending", 1, func(o sim.Outcome) float64 { return o.Pending }, whereFor(objective.Waiting{})},
 	{"evicted", "evicted", 1, func(o sim.Outcome) float64 { return float64(o.Evicted) }, nowhere},
 	{"moves", "moves", 1, ofMoves(func(m *sim.MovesOutcome) float64 { return float64(m.Moved) }), whereMoves},
 	{"movedWork", "moved work", 1, ofMoves(func(m *sim.MovesOutcome) float64 { return m.Work }), whereMoves},
@@ -67,7 +68,7 @@ var Metrics = []Metric{
 
 // compared names the metrics whose differences from the baseline the long table shows.
 var compared = []string{
-	"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle", "gpuIdleOverTime",
+	"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "waiting", "nodesInUse", "zoneStd", "roomLost", "gpuIdle", "gpuIdleOverTime",
 	"ordinaryImbalance", "throttled", "hotTime", "watts", "joulesOfWork", "resourcesUnused", "usageImbalance", "latency", "price",
 	"zoneTraffic", "overloadedLinks",
 }
@@ -107,6 +108,13 @@ var (
 func whereZones(c *Comparison) bool {
 	return slices.ContainsFunc(c.Results, func(r Result) bool {
 		return slices.ContainsFunc(r.Outcomes, func(o sim.Outcome) bool { return o.ZoneStd > 0 })
+	})
+}
+
+// whereWaits tells whether pods had to wait.
+func whereWaits(c *Comparison) bool {
+	return slices.ContainsFunc(c.Results, func(r Result) bool {
+		return slices.ContainsFunc(r.Outcomes, func(o sim.Outcome) bool { return o.Waiting > 0 })
 	})
 }
 
@@ -158,6 +166,7 @@ var abouts = map[string]string{
 	"zoneStd":        "the objective zones at the end",
 	"roomLost":       "large pods that no longer fit, as a fraction of those that fit on the empty nodes",
 	"fragmentation":  "the objective fragmentation at the end",
+	"waiting":        "what pods without a node request, as a share of what the cluster offers, averaged over time (the objective waiting)",
 	"pending":        "waiting pods, averaged over time",
 	"evicted":        "pods whose node was lost",
 	"moves":          "moves of running pods (defrag=SHARE/TIME:POLICY)",

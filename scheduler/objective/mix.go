@@ -31,7 +31,7 @@ var (
 // Terms lists the terms that Parse knows by name. To add a term, write a type that implements Term
 // and name it here.
 var Terms = []Term{
-	Balance{}, Ordinary{}, Pack{}, Fragmentation{}, Zones{}, GPUIdle{},
+	Waiting{}, Balance{}, Ordinary{}, Pack{}, Fragmentation{}, Zones{}, GPUIdle{},
 	usageBalance{}, hotNodes{}, Throttled{}, unusedCPU{}, energy{}, traffic{}, overload{},
 }
 

@@ -93,6 +93,11 @@ func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error)
 		workload = args.Workload
 	}
 	p.active.store(&heuristicDecider{Heuristic: h})
+	if h.Kinds {
+		if p.arrivals, err = watchArrivals(p.handle, p.profile); err != nil {
+			return err
+		}
+	}
 	if p.demand, err = newDemandTracker(p.profile, workload); err != nil || h.Network == "" {
 		return err
 	}

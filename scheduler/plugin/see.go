@@ -55,13 +55,14 @@ type scoring struct {
 
 // clusterView keeps what decisions see of the cluster. Not safe for concurrent use.
 type clusterView struct {
-	handle  fwk.Handle
-	ledger  *dra.Ledger
-	demand  *demandTracker
-	mirror  mirror
-	rows    []int32 // of the current decision's feasible nodes, in the mirror
-	usage   *usage.View
-	traffic *traffic.View
+	handle   fwk.Handle
+	ledger   *dra.Ledger
+	demand   *demandTracker
+	arrivals *arrivals // nil unless the decider is a heuristic that needs them
+	mirror   mirror
+	rows     []int32 // of the current decision's feasible nodes, in the mirror
+	usage    *usage.View
+	traffic  *traffic.View
 }
 
 // see makes the view of a decision: the pod and all nodes as plain values, with their measured usage and traffic.
@@ -90,6 +91,7 @@ func (p *clusterView) look(ctx context.Context, v *view, trying bool) error {
 	}
 	p.mirror.sync(infos, trying)
 	v.snapshot = &p.mirror.snapshot
+	v.snapshot.Demand = p.arrivals.now()
 	return nil
 }
 

@@ -43,6 +43,9 @@ type Config struct {
 	// pods that never leave fill each node up to a fraction drawn from 0 to this; less than Load.Min
 	Initial float64 `json:"initial"`
 
+	Attributes *Attributes `json:"attributes,omitempty"` // instead of Sizes, Pools and Shapes: each episode draws its own; Nodes is their number
+	Drift      float64     `json:"-"`                    // of the shapes of an episode; see Attributes
+
 	Shapes     []workload.Shape   `json:"shapes,omitempty"`   // kinds of pods with distinct names, drawn by weight
 	ShapeKinds IntRange           `json:"shapeKinds"`         // number of Shapes in one episode; zero: all
 	Requests   *workload.Requests `json:"requests,omitempty"` // instead of Shapes: each deployment draws what its pods request
@@ -113,6 +116,8 @@ func (c Config) Validate() error {
 	case c.Trace != nil:
 		c.validateNodes(bad)
 		c.validateTrace(bad)
+	case c.Attributes != nil:
+		c.Attributes.validate(&c, bad)
 	default:
 		c.validateNodes(bad)
 		c.validateWorkload(bad)
@@ -189,8 +194,12 @@ func (c Config) validateShapes(bad func(string, ...any)) {
 
 // generator returns the generator of one episode's workload. Its capacity is still to be set.
 func (c Config) generator(seed uint64, shapes []workload.Shape, load float64) workload.Generator {
-	return workload.Generator{
+	g := workload.Generator{
 		Seed: seed, Shapes: shapes, Requests: c.Requests, ReplicasMin: c.Replicas.Min, ReplicasMax: c.Replicas.Max,
 		Fills: 1 + c.Turnover, Target: workload.Load{CPU: load, Memory: load, Pods: load},
 	}
+	if c.Drift > 0 {
+		g.Drift = func(fill int) []workload.Shape { return drifted(seed, shapes, fill, c.Drift) }
+	}
+	return g
 }

@@ -166,7 +166,7 @@ func TestSeedsGolden(t *testing.T) {
 		}
 		o := e.Outcome()
 		for _, v := range []*float64{&o.CPUVariance, &o.CPUStd, &o.MemoryStd, &o.Imbalance, &o.Cost, &o.MeanNodesInUse, &o.Pending, &o.Room,
-			&o.Fragmentation, &o.ZoneStd} {
+			&o.Waiting, &o.Fragmentation, &o.ZoneStd} {
 			*v = math.Round(*v*1e9) / 1e9 // ignores rounding errors
 		}
 		outcomes = append(outcomes, o)

@@ -21,6 +21,8 @@ const (
 	streamLoss
 	streamUsage
 	streamTraffic
+	streamAttributes
+	streamDrift
 )
 
 // stream returns the source of a stream. The generator of package workload uses the same seed with
@@ -63,7 +65,16 @@ func (d *drawn) shapes(seed uint64) ([]workload.Shape, float64) {
 	return shapes, d.Load.draw(rng)
 }
 
+// of returns the configuration of an episode.
+func (d *drawn) of(seed uint64) *drawn {
+	if d.Attributes == nil {
+		return d
+	}
+	return &drawn{d.Attributes.draw(d.Config, seed)}
+}
+
 func (d *drawn) nodes(seed uint64) []*cluster.Node {
+	d = d.of(seed)
 	nodes := d.drawNodes(seed)
 	shapes, _ := d.shapes(seed)
 	d.drawInitial(seed, nodes, shapes)
@@ -71,6 +82,7 @@ func (d *drawn) nodes(seed uint64) []*cluster.Node {
 }
 
 func (d *drawn) arrivals(seed uint64, nodes []*cluster.Node) (arrivalList, error) {
+	d = d.of(seed)
 	shapes, load := d.shapes(seed)
 	return d.drawArrivals(seed, nodes, shapes, load)
 }

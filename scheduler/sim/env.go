@@ -34,6 +34,7 @@ type Env struct {
 
 	parts       []part
 	preferences *preferences // one of the parts
+	queue       *queue       // likewise
 	due         float64      // when the parts are called next; +Inf: never
 	fallen      float64      // by how much the cost has fallen at such times since the last choice
 
@@ -137,8 +138,16 @@ func (e *Env) track() {
 func (e *Env) follow() {
 	e.tracker = e.cfg.Objective.Track(e.snapshot.Nodes)
 	e.measured = objective.Told(e.tracker)
-	e.cost = e.tracker.Cost()
+	e.price()
 	e.feasible.reset(&e.snapshot, len(e.arrivals.shapes))
+}
+
+// price brings the cost up to date.
+func (e *Env) price() {
+	e.cost = e.tracker.Cost()
+	if w := e.cfg.Objective.Waiting(); w > 0 {
+		e.cost += w * e.queue.share
+	}
 }
 
 // Done reports whether the episode is over: every pod has a node or never gets one.
@@ -191,15 +200,14 @@ func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
 // with Config.Usage the reward includes how much the measurements until the next pod lowered the cost. A partition begins at the memory
 // slice start of its device.
 func (e *Env) StepAt(choice int, on cluster.DeviceSet, start int) (reward float64) {
-	pod := e.pending
+	pod, before := e.pending, e.cost
 	e.place(e.Candidates()[choice], on, start)
 	e.placed++
 	if !e.arrivals.stays(pod) && !e.deployment(pod).works() {
 		from := max(e.now, float64(e.arrivals.fill)) // no pod leaves during the fill
 		e.running.push(departure{at: from + e.arrivals.lifetime[pod], pod: pod})
 	}
-	before := e.cost
-	e.cost = e.tracker.Cost()
+	e.price()
 	reward, e.fallen = before-e.cost, 0
 	waited := e.waited
 	e.advance()

@@ -26,6 +26,7 @@ type Outcome struct {
 
 	MeanNodesInUse float64 `json:"meanNodesInUse"` // mean of NodesInUse over time
 	Pending        float64 `json:"pending"`        // mean number of waiting pods over time
+	Waiting        float64 `json:"waiting"`        // mean over time of what they request, as a share of what the cluster offers; see objective.Waiting
 	// Room is the number of large pods that still fit, as a fraction of the number that would fit on
 	// the empty nodes. A large pod requests a quarter of the largest node (objective.Room).
 	Room          float64 `json:"room"`
@@ -105,6 +106,7 @@ type timeMeans struct {
 type timeTotals struct {
 	time                            float64 // observed so far
 	imbalance, cost, inUse, waiting float64
+	waitingShare                    float64
 	idleGPUs, ordinaryImbalance     float64 // 0 without GPUs
 }
 
@@ -151,6 +153,7 @@ func (m *timeMeans) pass(e *Env, until float64) {
 	m.cost += time * e.cost
 	m.inUse += time * m.nodes * m.pack.Cost()
 	m.waiting += time * float64(len(e.waiting))
+	m.waitingShare += time * e.queue.share
 	if m.idle != nil {
 		m.idleGPUs += time * m.idle.Cost()
 		m.ordinaryImbalance += time * m.ordinary.Cost()
@@ -165,6 +168,7 @@ func (m *timeMeans) report(_ *Env, o *Outcome) {
 	o.MeanCost = m.cost / m.time
 	o.MeanNodesInUse = m.inUse / m.time
 	o.Pending = m.waiting / m.time
+	o.Waiting = m.waitingShare / m.time
 	if o.GPU != nil {
 		o.GPU.MeanIdle, o.GPU.OrdinaryImbalance = m.idleGPUs/m.time, m.ordinaryImbalance/m.time
 	}

@@ -47,8 +47,8 @@ func newParts(e *Env) (parts []part) {
 	if e.gpuCapacity() > 0 {
 		parts = append(parts, newGPUDemand(e))
 	}
-	e.preferences = &preferences{}
-	parts = append(parts, &timeMeans{}, e.preferences)
+	e.preferences, e.queue = &preferences{}, newQueue(e)
+	parts = append(parts, e.queue, &timeMeans{}, e.preferences)
 	if e.cfg.Usage != nil {
 		parts = append(parts, newUsageState(e))
 	}

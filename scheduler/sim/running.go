@@ -154,7 +154,7 @@ func (e *Env) again() {
 	if len(e.freed) == 0 {
 		return
 	}
-	e.cost = e.tracker.Cost()
+	e.price()
 	for shape, full := range e.full {
 		if full && e.fitsFreed(int32(shape)) {
 			e.full[shape], e.at = false, 0

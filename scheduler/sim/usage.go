@@ -204,7 +204,7 @@ func (u *usageState) due(e *Env) float64 {
 	u.next = u.begin + float64(u.ticks)*u.tick/e.cfg.Usage.unit()
 	u.forget(e.snapshot.Nodes)
 	before := e.cost
-	e.cost = e.tracker.Cost()
+	e.price()
 	e.fallen += before - e.cost
 	return u.next
 }

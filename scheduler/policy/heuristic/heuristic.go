@@ -19,6 +19,8 @@ type Heuristic struct {
 	// TypicalPods marks heuristics that need Setting.Typical. A scheduler must count the arriving
 	// pods for them.
 	TypicalPods bool
+	// Kinds marks heuristics that need cluster.Snapshot.Demand. A scheduler must count its pods for them.
+	Kinds bool
 	// Network names the shipped network that the policy runs; empty for none. A scheduler begins with the
 	// typical pods of its training.
 	Network string

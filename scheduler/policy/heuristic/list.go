@@ -24,6 +24,8 @@ var list = []Heuristic{
 	linearUsage,
 	linearEnergy,
 	linearZones,
+	price,
+	reserve,
 	targetLoadPacking,
 	loadVariation,
 	koordinatorLoadAware,

@@ -1,0 +1,70 @@
+package cluster
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+func podOf(cpu int64, selector map[string]string) *Pod {
+	return &Pod{Name: "p", Owner: "o", Requests: Resources{MilliCPU: cpu, Pods: 1}, NodeSelector: selector}
+}
+
+func TestDemand(t *testing.T) {
+	var d Demand
+	db := podOf(4000, map[string]string{"disk": "ssd"})
+	for range 3 {
+		d.Arrive(KindKey(podOf(1000, nil)), podOf(1000, nil))
+		d.Arrive(KindKey(&Pod{Name: "other name", Requests: Resources{MilliCPU: 1000, Pods: 1}}), &Pod{Name: "other name", Requests: Resources{MilliCPU: 1000, Pods: 1}})
+		d.Arrive(KindKey(db), db)
+	}
+	d.Wait(KindKey(db), db, 2)
+	d.Wait(KindKey(db), db, -1)
+	if len(d.Kinds) != 2 || d.Kinds[0].Pod.Name != "" {
+		t.Fatalf("%d kinds, the first named %q", len(d.Kinds), d.Kinds[0].Pod.Name)
+	}
+	if a, b := d.Kinds[0].Arrived, d.Kinds[1].Arrived; !(a > 5.9 && a < 6 && b > 2.9 && b <= 3) {
+		t.Errorf("%v and %v pods arrived", a, b)
+	}
+	if d.Kinds[1].Waiting != 1 {
+		t.Errorf("%v wait", d.Kinds[1].Waiting)
+	}
+
+	var c Demand
+	d.CopyTo(&c)
+	c.NoneWait()
+	c.Arrive(KindKey(podOf(1, nil)), podOf(1, nil))
+	if len(d.Kinds) != 2 || d.Kinds[1].Waiting != 1 || c.Epoch == d.Epoch {
+		t.Error("a change of the copy changed the original, or left the epoch the same")
+	}
+	before := d.Kinds[0].Arrived
+	d.Arrive(KindKey(podOf(1000, nil)), podOf(1000, nil))
+	d.CopyTo(&c)
+	if len(c.Kinds) != 2 || c.Kinds[0].Arrived <= before || c.Epoch != d.Epoch {
+		t.Error("the second copy is not like the original")
+	}
+}
+
+// What no longer comes fades, and at most MaxKinds are told apart, those that wait longest of all.
+func TestDemandForgets(t *testing.T) {
+	var d Demand
+	once, stays := podOf(1, nil), podOf(2, nil)
+	d.Arrive(KindKey(once), once)
+	d.Arrive(KindKey(stays), stays)
+	d.Wait(KindKey(stays), stays, 1)
+	for range int(Remembered * math.Log(1/forgotten) * 1.1) {
+		d.Arrive(KindKey(podOf(1000, nil)), podOf(1000, nil))
+	}
+	if len(d.Kinds) != 2 {
+		t.Fatalf("%d kinds, want the one that comes and the one that waits", len(d.Kinds))
+	}
+	for i := range 3 * MaxKinds {
+		d.Arrive(KindKey(podOf(1000, map[string]string{"only": fmt.Sprint(i)})), podOf(1000, map[string]string{"only": fmt.Sprint(i)}))
+	}
+	if len(d.Kinds) != MaxKinds {
+		t.Errorf("%d kinds", len(d.Kinds))
+	}
+	if k := d.kind(KindKey(stays), stays); k.Waiting != 1 {
+		t.Error("the kind that waits was dropped before kinds that came once")
+	}
+}

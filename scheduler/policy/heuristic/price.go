@@ -1,0 +1,102 @@
+package heuristic
+
+import (
+	"math"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/linear"
+	"gnnsched/scheduler/policy/supply"
+)
+
+// The rules that keep room for pods which few nodes serve. They know the kinds of pods that have arrived (cluster.Demand); where nobody
+// counts them they are linear.
+var (
+	price = Heuristic{
+		Name: "price", About: "a node whose room the pods that arrive need least, by how many they are and how little room is left for them",
+		New:   func(policy.Setting) policy.Policy { return &priced{linear: linear.Tuned("linear")} },
+		Kinds: true, NotImitable: hasState,
+	}
+	reserve = Heuristic{
+		Name: "reserve", About: "a node that serves the fewest of those kinds of pods which not every node serves; of equal ones, linear's",
+		New:   func(policy.Setting) policy.Policy { return &reserved{linear: linear.Tuned("linear")} },
+		Kinds: true, NotImitable: hasState,
+	}
+)
+
+// priced is the rule price. A place for pods of a kind costs
+//
+//	π = arrived / (1 + free places)²
+//
+// about what it adds to the sum over the kinds of arrived / (1 + free places) if the place is lost. A placement costs π for each place that it
+// takes from a kind, and a part of π for the room that it takes, in places of the kind, although no whole place is lost: such room
+// becomes a place when other pods leave, the sooner the fewer nodes the kind has.
+type priced struct {
+	linear *linear.Policy
+	supply supply.Table
+	places []float64 // by kind: π
+	parts  []float64 // by kind: what a part of a place costs
+}
+
+const (
+	partWeight  = 0.37  // of room that is no whole place, if the kind may run on all nodes
+	priceWeight = 24    // of the cost's logarithm, in scores of linear
+	tinyPrice   = 1e-11 // makes no difference, and has a logarithm
+)
+
+// Name implements policy.Policy.
+func (*priced) Name() string { return price.Name }
+
+// Score implements policy.Policy.
+func (p *priced) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
+	if err := p.linear.Score(s, pod, candidates, scores); err != nil || s.Demand == nil {
+		return err
+	}
+	p.supply.Sync(s)
+	p.setPrices()
+	for i, v := range candidates {
+		cost := tinyPrice
+		p.supply.Lost(s.Nodes[v], v, &pod.Requests, func(k int, whole, part float64) { cost += p.places[k]*whole + p.parts[k]*part })
+		scores[i] -= float32(priceWeight * math.Log(cost))
+	}
+	return nil
+}
+
+func (p *priced) setPrices() {
+	p.places, p.parts = p.places[:0], p.parts[:0]
+	var arrived float64
+	for _, k := range p.supply.Kinds {
+		arrived += k.Arrived
+	}
+	for i, k := range p.supply.Kinds {
+		t := &p.supply.Totals[i]
+		place := k.Arrived / max(arrived, 1) / ((1 + t.Free) * (1 + t.Free))
+		p.places = append(p.places, place)
+		p.parts = append(p.parts, place*partWeight*math.Sqrt(p.supply.Nodes/max(t.Nodes, 1)))
+	}
+}
+
+// reserved is the rule reserve.
+type reserved struct {
+	linear policy.Policy
+	supply supply.Table
+}
+
+// Name implements policy.Policy.
+func (*reserved) Name() string { return reserve.Name }
+
+// Score implements policy.Policy.
+func (p *reserved) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
+	if err := p.linear.Score(s, pod, candidates, scores); err != nil || s.Demand == nil {
+		return err
+	}
+	p.supply.Sync(s)
+	low, high := float32(math.Inf(1)), float32(math.Inf(-1))
+	for _, v := range scores {
+		low, high = min(low, v), max(high, v)
+	}
+	for i, v := range candidates {
+		scores[i] -= (high - low + 1) * float32(p.supply.Special(v))
+	}
+	return nil
+}

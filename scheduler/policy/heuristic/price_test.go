@@ -1,0 +1,61 @@
+package heuristic
+
+import (
+	"fmt"
+	"testing"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/policytest"
+)
+
+// A pod that may run anywhere goes to the node that nobody needs, until pods need that one more.
+func TestRoomIsKept(t *testing.T) {
+	ssd := map[string]string{"disk": "ssd"}
+	node := func(labels map[string]string) *cluster.Node {
+		return &cluster.Node{Name: "n", Version: cluster.NextVersion(), Labels: labels,
+			Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, Pods: 110}}
+	}
+	web := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 4 << 30, Pods: 1}}
+	db := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 4000, Memory: 16 << 30, Pods: 1}, NodeSelector: ssd}
+	for _, h := range []Heuristic{price, reserve} {
+		s := &cluster.Snapshot{Nodes: []*cluster.Node{node(ssd), node(nil), node(nil), node(nil)}, Demand: &cluster.Demand{}}
+		for range 3 {
+			s.Demand.Arrive(cluster.KindKey(web), web)
+		}
+		p := h.New(policy.Setting{})
+		// Nobody needs the SSD yet, so the first node is like the others.
+		scores := policytest.Scores(t, p, s, web, policytest.Rows(4))
+		if scores[0] != scores[1] {
+			t.Errorf("%s: scores of equal nodes are %v", h.Name, scores)
+		}
+		s.Demand.Arrive(cluster.KindKey(db), db)
+		s.Nodes[1].Add(cluster.Resources{MilliCPU: 2000, Memory: 8 << 30}) // fuller than the one with the SSD
+		if scores = policytest.Scores(t, p, s, web, policytest.Rows(4)); policy.Best(scores) == 0 {
+			t.Errorf("%s: takes the only node of a kind: %v", h.Name, scores)
+		}
+		if scores = policytest.Scores(t, p, s, db, []int32{0}); len(scores) != 1 {
+			t.Errorf("%s: %v", h.Name, scores)
+		}
+	}
+}
+
+// Without counts the rules are linear.
+func TestUncountedPodsAreLinear(t *testing.T) {
+	s := &cluster.Snapshot{}
+	for i := range 4 {
+		n := &cluster.Node{Name: fmt.Sprint(i), Version: cluster.NextVersion(),
+			Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, Pods: 110}}
+		n.Add(cluster.Resources{MilliCPU: int64(i * 500), Memory: 1 << 30})
+		s.Nodes = append(s.Nodes, n)
+	}
+	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 4 << 30, Pods: 1}}
+	want := policytest.Scores(t, linearBalance.New(policy.Setting{}), s, pod, policytest.Rows(4))
+	for _, h := range []Heuristic{price, reserve} {
+		for i, v := range policytest.Scores(t, h.New(policy.Setting{}), s, pod, policytest.Rows(4)) {
+			if v != want[i] {
+				t.Errorf("%s: node %d has %v, linear gives %v", h.Name, i, v, want[i])
+			}
+		}
+	}
+}

@@ -1,0 +1,119 @@
+// Package supply keeps how many more pods of each kind fit on the nodes of a cluster.
+package supply
+
+import (
+	"math/bits"
+
+	"gnnsched/internal/cluster"
+)
+
+// Table holds the places of kinds of pods: how many more pods of a kind fit on a node. Sync brings it up to date with what has changed. The
+// zero value is empty.
+type Table struct {
+	Kinds  []*cluster.Kind
+	Totals []Total // by kind
+	Nodes  float64 // nodes on which pods of some kind may run
+
+	epoch cluster.Version
+	rows  []row // by row of the snapshot
+}
+
+// Total is what a kind finds on all nodes.
+type Total struct {
+	Free  float64 // places for further pods
+	Nodes float64 // nodes on which pods of the kind may run
+}
+
+// row is the places on a node.
+type row struct {
+	version cluster.Version
+	allows  uint64  // a bit for each kind of which pods may run there
+	free    []int32 // by kind
+}
+
+// Sync brings the table up to date with a snapshot that has a Demand.
+func (t *Table) Sync(s *cluster.Snapshot) {
+	d := s.Demand
+	if t.epoch != d.Epoch || len(t.rows) != len(s.Nodes) {
+		k := len(d.Kinds)
+		*t = Table{Totals: make([]Total, k), rows: make([]row, len(s.Nodes)), epoch: d.Epoch}
+		places := make([]int32, k*len(t.rows))
+		for i := range t.rows {
+			t.rows[i].free = places[k*i : k*(i+1)]
+		}
+	}
+	t.Kinds = d.Kinds
+	for i, n := range s.Nodes {
+		if r := &t.rows[i]; !n.Unchanged(r.version) {
+			t.add(r, -1)
+			r.look(n, t.Kinds)
+			t.add(r, 1)
+		}
+	}
+}
+
+// add adds the places of a row to the totals, or subtracts them.
+func (t *Table) add(r *row, sign float64) {
+	if r.allows != 0 {
+		t.Nodes += sign
+	}
+	for k := range r.kinds {
+		t.Totals[k].Free += sign * float64(r.free[k])
+		t.Totals[k].Nodes += sign
+	}
+}
+
+// look counts the places of a node.
+func (r *row) look(n *cluster.Node, kinds []*cluster.Kind) {
+	r.version, r.allows = n.Version, 0
+	for k, kind := range kinds {
+		if n.Allows(&kind.Pod) == cluster.Fits && kind.Pod.Requests.Within(n.Allocatable) {
+			r.allows |= 1 << k
+			r.free[k] = int32(n.Places(&kind.Pod.Requests))
+		}
+	}
+}
+
+// kinds yields the kinds of which pods may run on the node.
+func (r *row) kinds(yield func(int) bool) {
+	for m := r.allows; m != 0; m &= m - 1 {
+		if !yield(bits.TrailingZeros64(m)) {
+			return
+		}
+	}
+}
+
+// Lost calls each for every kind of which pods may run on n, the node of row v, with the places that it loses there if a pod that requests
+// r comes: whole ones, and as a real number what the pod takes of what the kind requests.
+func (t *Table) Lost(n *cluster.Node, v int32, r *cluster.Resources, each func(kind int, whole, part float64)) {
+	with := n.With(*r)
+	row := &t.rows[v]
+	for k := range row.kinds {
+		asks := &t.Kinds[k].Pod.Requests
+		whole := int64(0)
+		if row.free[k] > 0 {
+			whole = int64(row.free[k]) - with.Places(asks)
+		}
+		each(k, float64(whole), Part(asks, r))
+	}
+}
+
+// Part returns how many pods that request asks a pod that requests r takes the room of, by the resource of which it takes most.
+func Part(asks, r *cluster.Resources) (part float64) {
+	for _, x := range [...][2]int64{{r.MilliCPU, asks.MilliCPU}, {r.Memory, asks.Memory}, {r.TotalGPUMilli(), asks.TotalGPUMilli()}} {
+		if x[1] > 0 {
+			part = max(part, float64(x[0])/float64(x[1]))
+		}
+	}
+	return part
+}
+
+// Special returns the number of kinds of which pods may run on the node of row v, and not on every node on which some kind may.
+func (t *Table) Special(v int32) (kinds int) {
+	for k := range t.rows[v].kinds {
+		if t.Totals[k].Nodes < t.Nodes {
+			kinds++
+		}
+	}
+	return kinds
+}

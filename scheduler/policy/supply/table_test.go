@@ -1,0 +1,72 @@
+package supply
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"gnnsched/internal/cluster"
+)
+
+// The table that follows changes is that of a fresh look, and what a placement takes is what is missing after it.
+func TestTable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drawPod := func(label string) *cluster.Pod {
+			p := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 500 * rapid.Int64Range(0, 8).Draw(t, label+" cpu"),
+				Memory: rapid.Int64Range(0, 8).Draw(t, label+" memory") << 30, Pods: 1}}
+			switch rapid.IntRange(0, 5).Draw(t, label+" gpu") {
+			case 0:
+				p.Requests.GPU = rapid.Int64Range(1, 2).Draw(t, label+" gpus")
+			case 1:
+				p.Requests.GPUMilli = 100 * rapid.Int64Range(1, 9).Draw(t, label+" share")
+			}
+			if rapid.Bool().Draw(t, label+" selects") {
+				p.NodeSelector = map[string]string{"disk": "ssd"}
+			}
+			return p
+		}
+		s := &cluster.Snapshot{Demand: &cluster.Demand{}}
+		for range rapid.IntRange(1, 5).Draw(t, "nodes") {
+			n := &cluster.Node{Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 16 << 30, Pods: 12}}
+			if rapid.Bool().Draw(t, "ssd") {
+				n.Labels = map[string]string{"disk": "ssd"}
+			}
+			if rapid.Bool().Draw(t, "gpus") {
+				n.Allocatable.GPU, n.GPUs = 2, make([]int64, 2)
+			}
+			s.Nodes = append(s.Nodes, n)
+		}
+		var kept Table
+		for range rapid.IntRange(1, 15).Draw(t, "steps") {
+			pod := drawPod("pod")
+			s.Demand.Arrive(cluster.KindKey(pod), pod)
+			kept.Sync(s)
+			var fresh Table
+			fresh.Sync(s)
+			for k := range fresh.Totals {
+				if kept.Totals[k] != fresh.Totals[k] || kept.Nodes != fresh.Nodes {
+					t.Fatalf("kind %d: %+v, a fresh look %+v", k, kept.Totals[k], fresh.Totals[k])
+				}
+			}
+			fit := s.Feasible(pod, nil)
+			if len(fit) == 0 {
+				continue
+			}
+			v := rapid.SampledFrom(fit).Draw(t, "node")
+			lost := make([]float64, len(s.Demand.Kinds))
+			kept.Lost(s.Nodes[v], v, &pod.Requests, func(k int, whole, part float64) {
+				if lost[k] = whole; part < 0 || whole < 0 {
+					t.Fatalf("kind %d loses %v places and %v", k, whole, part)
+				}
+			})
+			s.Nodes[v].Add(pod.Requests)
+			before := append([]Total(nil), kept.Totals...)
+			kept.Sync(s)
+			for k := range before {
+				if got := before[k].Free - kept.Totals[k].Free; got != lost[k] {
+					t.Fatalf("kind %d lost %v places, %v were expected", k, got, lost[k])
+				}
+			}
+		}
+	})
+}
