@@ -48,16 +48,22 @@ func (c *Comparison) end(p *Page, w io.Writer) error {
 }
 
 // WriteSummary writes the comparison for a terminal, a row for each policy: the means of
-// objective, unscheduled and waited, and the objective's difference from the baseline. Without an objective it has the metrics of Filling.
+// objective, unscheduled and waited, and the objective's difference from the baseline. An objective with waiting is that over time, beside
+// waiting and imbalance: who waits at the end says little. Without an objective it has the metrics of Filling.
 func (c *Comparison) WriteSummary(w io.Writer) error {
 	if len(c.Scenario.Objective) == 0 && whereFilling(c) {
 		return c.WriteMetrics(w, slices.DeleteFunc(slices.Clone(Filling), func(m Metric) bool { return !c.Shows(m) }), false)
 	}
 	p := c.page(false)
+	judged, metrics := Objective, []Metric{Objective, Unscheduled, metric("waited")}
+	if c.Scenario.Objective.Waiting() > 0 {
+		judged = metric("meanCost")
+		metrics = []Metric{judged, metric("waiting"), metric("imbalance"), Unscheduled}
+	}
 	p.Printf(".%s\n\n", c.legend())
-	cells := c.Means(Objective, Unscheduled, metric("waited"))
+	cells := c.Means(metrics...)
 	if len(c.Results) > 1 {
-		cells = append(cells, differenceCells(Judge(c.Column(Objective))[0], Objective.Digits, difference, interval, relative, "significant")...)
+		cells = append(cells, differenceCells(Judge(c.Column(judged))[0], judged.Digits, difference, interval, relative, "significant")...)
 	}
 	p.Table(c.Table(cells...))
 	return c.end(p, w)
@@ -69,6 +75,9 @@ func (c *Comparison) legend() string {
 		return ""
 	}
 	text := " Difference from " + c.Results[0].Name + " in the objective"
+	if c.Scenario.Objective.Waiting() > 0 {
+		text += " over time"
+	}
 	if c.Samples() < 2 {
 		return text + "."
 	}

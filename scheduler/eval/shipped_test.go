@@ -133,3 +133,23 @@ func differentNumbers(want, got string, tolerance float64) string {
 	}
 	return ""
 }
+
+// Where few nodes have what some pods need, the rules that keep room for them have fewer pods waiting, and who counts no kinds does not.
+func TestRulesKeepRoom(t *testing.T) {
+	s, err := eval.Find("scarce")
+	fatal.If(t, err)
+	var policies []eval.Contender
+	for _, name := range []string{"linear", "reserve", "price"} {
+		h, err := heuristic.Find(name)
+		fatal.If(t, err)
+		policies = append(policies, eval.Contender{Name: name, New: h.New})
+	}
+	c, err := eval.Compare(t.Context(), s, policies, eval.Seeds(1, 6), nil)
+	fatal.If(t, err)
+	waiting, err := eval.FindMetric("waiting")
+	fatal.If(t, err)
+	linear, reserve, price := c.Results[0].Mean(waiting), c.Results[1].Mean(waiting), c.Results[2].Mean(waiting)
+	if !(price < reserve && reserve < linear/2) {
+		t.Errorf("waiting: linear %v, reserve %v, price %v", linear, reserve, price)
+	}
+}
