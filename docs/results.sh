@@ -54,6 +54,9 @@ cpu() {
 	for s in small8 lossy bursty diurnal heavytail foreign tiny; do balance "$seeds" 101 --scenario $s --policies $all; done
 	balance "$few" 101 --scenario large500 --policies $all
 	balance "$few" 101 --scenario large1000 --policies kube-scheduler,greedy-balance,linear,gnn,dqn
+	for s in scarce scarce-deployments scarce-zones scarce8 family-scarce hetero80 hetero95 lossy jobs; do
+		play cpu.csv waiting waiting,imbalance,unscheduled 'make results' $((seeds * 2 / 5)) 101 --scenario $s --policies kube-scheduler,best-fit,linear,gnn,reserve,price
+	done
 	play cpu.csv jobs meanCost,unscheduled 'make results' "$seeds" 101 --scenario jobs --policies $all
 	for s in first declared; do play cpu.csv small8-$s meanCost,unscheduled 'make results' "$seeds" 101 --scenario small8 --preferences $s --policies $all; done
 	sweep() { # a scenario's name, nodes, load, replicas of a workload, seeds: hetero80 with these

@@ -85,6 +85,9 @@ func KindKey(p *Pod) string {
 	for _, m := range p.GPUModels {
 		fmt.Fprintf(&b, "|%q", m)
 	}
+	for _, terms := range p.Affinity {
+		fmt.Fprintf(&b, "|%q", terms)
+	}
 	return b.String() + "|" + TolerationsKey(p.Tolerations)
 }
 

@@ -16,7 +16,7 @@ const (
 	Fits         Reason = ""
 	Cordoned     Reason = "node is unschedulable"
 	Untolerated  Reason = "untolerated taint"
-	SelectorMiss Reason = "node selector does not match"
+	SelectorMiss Reason = "node selector or affinity does not match"
 	WrongModel   Reason = "gpu model does not match"
 	TooManyPods  Reason = "too many pods"
 	NoCPU        Reason = "insufficient cpu"
@@ -63,6 +63,9 @@ func (n *Node) Allows(p *Pod) Reason {
 		if got, ok := n.Labels[k]; !ok || got != v {
 			return SelectorMiss
 		}
+	}
+	if !n.meetsOne(p.Affinity) {
+		return SelectorMiss
 	}
 	if len(p.GPUModels) > 0 && !slices.Contains(p.GPUModels, n.GPUModel) {
 		return WrongModel

@@ -13,8 +13,8 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Pod translates a pod: its requests, the GPU models it accepts, its node selector and its tolerations. Node affinity is left out, and so
-// are tolerations with an operator other than Equal or Exists.
+// Pod translates a pod: its requests, the GPU models it accepts, its node selector, its required node affinity and its tolerations. Affinity
+// to fields is left out, and so are tolerations with an operator other than Equal or Exists.
 //
 // The error describes the fault of the pod's GPU request. The pod then holds the request's trustworthy part; see GPURequestOf.
 func Pod(p *corev1.Pod) (cluster.Pod, error) {
@@ -26,9 +26,29 @@ func Pod(p *corev1.Pod) (cluster.Pod, error) {
 		Requests:     podResources(requests, gpu),
 		Limits:       Limits(p),
 		NodeSelector: p.Spec.NodeSelector,
+		Affinity:     affinity(p),
 		Tolerations:  FromTolerations(p.Spec.Tolerations),
 		GPUModels:    gpu.Models,
 	}, err
+}
+
+// affinity returns the terms of a pod's required node affinity; none if one of them is about a node's fields.
+func affinity(p *corev1.Pod) (terms [][]cluster.Requirement) {
+	a := p.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		if len(term.MatchFields) > 0 {
+			return nil
+		}
+		all := []cluster.Requirement{}
+		for _, r := range term.MatchExpressions {
+			all = append(all, cluster.Requirement{Key: r.Key, Operator: string(r.Operator), Values: r.Values})
+		}
+		terms = append(terms, all)
+	}
+	return terms
 }
 
 // podResources returns the requests of one pod.
