@@ -31,8 +31,8 @@ var (
 // Terms lists the terms that Parse knows by name. To add a term, write a type that implements Term
 // and name it here.
 var Terms = []Term{
-	Waiting{}, Balance{}, Ordinary{}, Pack{}, Fragmentation{}, Zones{}, GPUIdle{},
-	usageBalance{}, hotNodes{}, Throttled{}, unusedCPU{}, energy{}, traffic{}, overload{},
+	Balance{}, Ordinary{}, Pack{}, Fragmentation{}, Zones{}, GPUIdle{},
+	usageBalance{}, hotNodes{}, Throttled{}, unusedCPU{}, energy{}, traffic{}, overload{}, Waiting{},
 }
 
 // Parse reads a mix from its text form. The error of an unknown term lists the known ones.

@@ -11,7 +11,8 @@ func (Waiting) Name() string { return "waiting" }
 
 // About implements Described.
 func (Waiting) About() string {
-	return "what pods without a node request, as a share of what the cluster offers (of CPU, memory and GPUs the one of which they request most)"
+	return "what pods without a node request, as a share of what the cluster offers " +
+		"(of CPU, memory and GPUs the one of which they request most)"
 }
 
 // Cost implements Term. It is 0.

@@ -11,8 +11,8 @@ import (
 
 // Attributes makes each episode draw its own pools of nodes and its own kinds of pods. Pools have or lack attributes, such as a local disk,
 // much memory or a licence, and pools with several are rare. Some kinds of pods need one or two of them, by a node selector, and
-// tolerations where the attribute is a taint as well. The pods that need a pool's attributes request a share of the pool, and those that need
-// none what is left of all pools without a taint.
+// tolerations where the attribute is a taint as well. The pods that need a pool's attributes request a share of the pool, and those that
+// need none what is left of all pools without a taint.
 type Attributes struct {
 	Count IntRange `json:"count"` // attributes; at most maxAttributes
 	Pools IntRange `json:"pools"` // pools, at least 2; the first has no attribute
@@ -120,24 +120,14 @@ func (a Attributes) drawPools(rng *rand.Rand, taint []bool, nodes int) []NodePoo
 	return pools
 }
 
-// drawShapes draws the kinds of pods. Weights are numbers of pods. open is the cores for which there is demand, over those of nodes without taints.
+// drawShapes draws the kinds of pods. Weights are numbers of pods. open is the cores for which there is demand, over those of nodes without
+// taints.
 func (a Attributes) drawShapes(rng *rand.Rand, taint []bool, pools []NodePool) (shapes []workload.Shape, open float64) {
 	smallest := pools[0].Allocatable
 	left := make([]float64, len(pools)) // cores that no kind asks for yet
 	for i, p := range pools {
 		left[i] = cores(p)
 		smallest.MilliCPU, smallest.Memory = min(smallest.MilliCPU, p.Allocatable.MilliCPU), min(smallest.Memory, p.Allocatable.Memory)
-	}
-	add := func(name string, pool *NodePool) *workload.Shape {
-		cpu := []int64{250, 500, 1000, 1000, 2000, 2000, 4000, 8000}[rng.IntN(8)]
-		memory := cpu * []int64{1, 2, 4, 4, 8}[rng.IntN(5)] << 30 / 1000
-		most := smallest
-		if pool != nil {
-			most = pool.Allocatable
-		}
-		shapes = append(shapes, workload.Shape{Name: name, Requests: cluster.Resources{MilliCPU: min(cpu, most.MilliCPU/2),
-			Memory: min(memory, most.Memory/2), Pods: 1}})
-		return &shapes[len(shapes)-1]
 	}
 	// Each pool is shared between kinds that need what it has, and plain ones.
 	needy := make([]int, len(pools)) // kinds that are drawn for the pool
@@ -148,25 +138,15 @@ func (a Attributes) drawShapes(rng *rand.Rand, taint []bool, pools []NodePool) (
 	}
 	for i, at := range first {
 		pool := &pools[at]
-		s := add(fmt.Sprintf("needy-%d", i), pool)
-		s.NodeSelector = map[string]string{}
-		for k := range taint {
-			if pool.Labels[attribute(k)] == "" {
-				continue
-			}
-			if len(s.NodeSelector) < 2 && (len(s.NodeSelector) == 0 || rng.Float64() < 0.5) {
-				s.NodeSelector[attribute(k)] = "yes"
-			}
-			if taint[k] { // of all that the pool has: whoever may run there tolerates them
-				s.Tolerations = append(s.Tolerations, cluster.Toleration{Key: attribute(k), Exists: true})
-			}
-		}
+		s := drawRequests(rng, fmt.Sprintf("needy-%d", i), pool.Allocatable)
+		needOf(rng, taint, pool, &s)
 		part := cores(*pool) * (0.3 + 0.65*rng.Float64()) / float64(needy[at])
 		if len(pool.Taints) > 0 {
 			part = cores(*pool) / float64(needy[at])
 		}
 		left[at] -= part
 		s.Weight = part / float64(s.Requests.MilliCPU)
+		shapes = append(shapes, s)
 	}
 	var rest, free, all float64
 	for i, p := range pools {
@@ -180,10 +160,35 @@ func (a Attributes) drawShapes(rng *rand.Rand, taint []bool, pools []NodePool) (
 	}
 	plain := a.Plain.draw(rng)
 	for i := range plain {
-		s := add(fmt.Sprintf("plain-%d", i), nil)
+		s := drawRequests(rng, fmt.Sprintf("plain-%d", i), smallest)
 		s.Weight = rest / float64(plain) * (0.5 + rng.Float64()) / float64(s.Requests.MilliCPU)
+		shapes = append(shapes, s)
 	}
 	return shapes, all / free
+}
+
+// drawRequests draws a kind of pods that request at most half of what a node offers.
+func drawRequests(rng *rand.Rand, name string, offer cluster.Resources) workload.Shape {
+	cpu := []int64{250, 500, 1000, 1000, 2000, 2000, 4000, 8000}[rng.IntN(8)]
+	memory := cpu * []int64{1, 2, 4, 4, 8}[rng.IntN(5)] << 30 / 1000
+	r := cluster.Resources{MilliCPU: min(cpu, offer.MilliCPU/2), Memory: min(memory, offer.Memory/2), Pods: 1}
+	return workload.Shape{Name: name, Requests: r}
+}
+
+// needOf lets pods need one or two of the attributes that a pool has. They tolerate all that taint it.
+func needOf(rng *rand.Rand, taint []bool, pool *NodePool, s *workload.Shape) {
+	s.NodeSelector = map[string]string{}
+	for k := range taint {
+		if pool.Labels[attribute(k)] == "" {
+			continue
+		}
+		if len(s.NodeSelector) < 2 && (len(s.NodeSelector) == 0 || rng.Float64() < 0.5) {
+			s.NodeSelector[attribute(k)] = "yes"
+		}
+		if taint[k] {
+			s.Tolerations = append(s.Tolerations, cluster.Toleration{Key: attribute(k), Exists: true})
+		}
+	}
 }
 
 func cores(p NodePool) float64 { return float64(int64(p.Count.Min) * p.Allocatable.MilliCPU) }

@@ -28,9 +28,9 @@ var (
 //
 //	π = arrived / (1 + free places)²
 //
-// about what it adds to the sum over the kinds of arrived / (1 + free places) if the place is lost. A placement costs π for each place that it
-// takes from a kind, and a part of π for the room that it takes, in places of the kind, although no whole place is lost: such room
-// becomes a place when other pods leave, the sooner the fewer nodes the kind has.
+// about what it adds to the sum over the kinds of arrived / (1 + free places) if the place is lost. A placement costs π for each place that
+// it takes from a kind, and a part of π for the room that it takes, in places of the kind, although no whole place is lost: such room
+// becomes a place when other pods leave. The fewer nodes a kind has, the larger the part.
 type priced struct {
 	linear *linear.Policy
 	supply supply.Table
