@@ -35,7 +35,8 @@ func (r Requirement) met(labels map[string]string) bool {
 	return false
 }
 
-// meetsOne reports whether the node's labels meet all requirements of one of the terms. Without terms they do, and a term without requirements is not met, as in Kubernetes.
+// meetsOne reports whether the node's labels meet all requirements of one of the terms. Without terms they do. As in Kubernetes, a term
+// without requirements is not met.
 func (n *Node) meetsOne(terms [][]Requirement) bool {
 	return len(terms) == 0 || slices.ContainsFunc(terms, func(all []Requirement) bool {
 		return len(all) > 0 && !slices.ContainsFunc(all, func(r Requirement) bool { return !r.met(n.Labels) })

@@ -17,7 +17,7 @@ type Kind struct {
 
 // Demand counts the pods that arrive and wait, by kind. The zero value has seen none. It is not safe for concurrent use.
 type Demand struct {
-	Kinds []*Kind // at most MaxKinds, in the order in which they came
+	Kinds []*Kind // at most maxKinds, in the order in which they came
 	// Epoch identifies the list of kinds. Demands with the same Epoch, such as a copy and its original, have the same kinds in the same order.
 	Epoch Version
 
@@ -25,10 +25,10 @@ type Demand struct {
 }
 
 const (
-	// MaxKinds is the largest number of kinds that a Demand tells apart: those of which most pods arrive and wait.
-	MaxKinds = 64
-	// Remembered is the number of further arrivals after which an arrival counts 1/e.
-	Remembered = 500
+	// maxKinds is the largest number of kinds that a Demand tells apart: those of which most pods arrive and wait.
+	maxKinds = 64
+	// remembered is the number of further arrivals after which an arrival counts 1/e.
+	remembered = 500
 	// forgotten is the count below which a kind without waiting pods is dropped.
 	forgotten = 0.01
 )
@@ -41,7 +41,7 @@ func (d *Demand) kind(key string, p *Pod) *Kind {
 	if d.byKey == nil {
 		d.byKey = map[string]*Kind{}
 	}
-	if len(d.Kinds) >= MaxKinds {
+	if len(d.Kinds) >= maxKinds {
 		i := 0
 		for j, k := range d.Kinds {
 			if k.Arrived+k.Waiting < d.Kinds[i].Arrived+d.Kinds[i].Waiting {
@@ -62,7 +62,7 @@ func (d *Demand) kind(key string, p *Pod) *Kind {
 func (d *Demand) Arrive(key string, p *Pod) {
 	for i := len(d.Kinds) - 1; i >= 0; i-- {
 		k := d.Kinds[i]
-		if k.Arrived *= 1 - 1./Remembered; k.Arrived < forgotten && k.Waiting <= 0 {
+		if k.Arrived *= 1 - 1./remembered; k.Arrived < forgotten && k.Waiting <= 0 {
 			d.drop(i)
 		}
 	}

@@ -45,23 +45,23 @@ func TestDemand(t *testing.T) {
 	}
 }
 
-// What no longer comes fades, and at most MaxKinds are told apart, those that wait longest of all.
+// What no longer comes fades, and at most maxKinds are told apart, those that wait longest of all.
 func TestDemandForgets(t *testing.T) {
 	var d Demand
 	once, stays := podOf(1, nil), podOf(2, nil)
 	d.Arrive(KindKey(once), once)
 	d.Arrive(KindKey(stays), stays)
 	d.Wait(KindKey(stays), stays, 1)
-	for range int(Remembered * math.Log(1/forgotten) * 1.1) {
+	for range int(remembered * math.Log(1/forgotten) * 1.1) {
 		d.Arrive(KindKey(podOf(1000, nil)), podOf(1000, nil))
 	}
 	if len(d.Kinds) != 2 {
 		t.Fatalf("%d kinds, want the one that comes and the one that waits", len(d.Kinds))
 	}
-	for i := range 3 * MaxKinds {
+	for i := range 3 * maxKinds {
 		d.Arrive(KindKey(podOf(1000, map[string]string{"only": fmt.Sprint(i)})), podOf(1000, map[string]string{"only": fmt.Sprint(i)}))
 	}
-	if len(d.Kinds) != MaxKinds {
+	if len(d.Kinds) != maxKinds {
 		t.Errorf("%d kinds", len(d.Kinds))
 	}
 	if k := d.kind(KindKey(stays), stays); k.Waiting != 1 {

@@ -73,8 +73,8 @@ func (n *Node) Allows(p *Pod) Reason {
 	return Fits
 }
 
-// Places returns how many further pods that request r have room on the node. A share of a device counts once for each time that a device has
-// room for it. Where MIG partitions may start is not looked at.
+// Places returns how many further pods that request r have room on the node. A share of a device counts once for each time that a device
+// has room for it. Where MIG partitions may start is not looked at.
 func (n *Node) Places(r *Resources) int64 {
 	free := n.Free()
 	places := free.Pods

@@ -2,8 +2,8 @@ package objective
 
 import "gnnsched/internal/cluster"
 
-// Waiting measures the pods that have no node: what they request, as a share of what the cluster offers. The nodes do not show it, so whoever
-// knows the queue adds it to the cost (Mix.Waiting).
+// Waiting measures the pods that have no node: what they request, as a share of what the cluster offers. The nodes do not show it, so
+// whoever knows the queue adds it to the cost (Mix.Waiting).
 type Waiting struct{}
 
 // Name implements Term.

@@ -13,8 +13,8 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Pod translates a pod: its requests, the GPU models it accepts, its node selector, its required node affinity and its tolerations. Affinity
-// to fields is left out, and so are tolerations with an operator other than Equal or Exists.
+// Pod translates a pod: its requests, the GPU models it accepts, its node selector, its required node affinity and its tolerations.
+// Affinity to fields is left out, and so are tolerations with an operator other than Equal or Exists.
 //
 // The error describes the fault of the pod's GPU request. The pod then holds the request's trustworthy part; see GPURequestOf.
 func Pod(p *corev1.Pod) (cluster.Pod, error) {

@@ -94,18 +94,18 @@ func (t *Table) Lost(n *cluster.Node, v int32, r *cluster.Resources, each func(k
 		if row.free[k] > 0 {
 			whole = int64(row.free[k]) - with.Places(asks)
 		}
-		each(k, float64(whole), Part(asks, r))
+		each(k, float64(whole), part(asks, r))
 	}
 }
 
-// Part returns how many pods that request asks a pod that requests r takes the room of, by the resource of which it takes most.
-func Part(asks, r *cluster.Resources) (part float64) {
+// part returns how many pods that request asks a pod that requests r takes the room of, by the resource of which it takes most.
+func part(asks, r *cluster.Resources) (most float64) {
 	for _, x := range [...][2]int64{{r.MilliCPU, asks.MilliCPU}, {r.Memory, asks.Memory}, {r.TotalGPUMilli(), asks.TotalGPUMilli()}} {
 		if x[1] > 0 {
-			part = max(part, float64(x[0])/float64(x[1]))
+			most = max(most, float64(x[0])/float64(x[1]))
 		}
 	}
-	return part
+	return most
 }
 
 // Special returns the number of kinds of which pods may run on the node of row v, and not on every node on which some kind may.
