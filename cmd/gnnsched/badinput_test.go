@@ -128,9 +128,9 @@ func TestBadInput(t *testing.T) {
 			write(t, "c.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofilez: []\n"))},
 			exit.Usage, "profilez"},
 		{"tune with a seed of the evaluation", []string{"gnnsched", "tune", "linear", "--seed", "0"}, exit.Usage, "seed is 0: choose 1 to 1073741823"},
-		{"demo with a seed of training", []string{"gnnsched", "demo", "--seed", "4294967296", "--kwokcluster", "x"}, exit.Usage,
+		{"demo with a seed of training", []string{"gnnsched", "demo", "--seed", "4294967296"}, exit.Usage,
 			"choose seeds below 4294967296"},
-		{"demo without workloads", []string{"gnnsched", "demo", "--seeds", "0", "--kwokcluster", "x"}, exit.Usage, "--seeds 0"},
+		{"demo without workloads", []string{"gnnsched", "demo", "--seeds", "0"}, exit.Usage, "--seeds 0"},
 		{"trace of a scenario missing", []string{"gnnsched", "eval", "--scenario", traced, "--policies", "kube-scheduler,best-fit", "--seeds",
 			"1"}, exit.Usage, "simulator: trace: open none.csv: no such file or directory\n"},
 		{"trace of a scenario malformed", []string{"gnnsched", "eval", "--scenario", malformed, "--policies", "kube-scheduler,best-fit",
@@ -176,8 +176,8 @@ func TestBadInput(t *testing.T) {
 			"gnnsched work --listen"},
 		{"a queue for everybody", []string{"gnnsched", "work", "--listen", "0.0.0.0:0", "--queue", t.TempDir(), "--log-dir", ""}, exit.Usage,
 			"docs/how-to/workers.md"},
-		{"a queue without a certificate", []string{"gnnsched", "work", "--listen", "127.0.0.1:0", "--tls-cert-file", "none", "--log-dir", ""},
-			exit.Usage, "give all of"},
+		{"a queue without a certificate", []string{"gnnsched", "work", "--listen", "127.0.0.1:0", "--tls-dir", "none", "--log-dir", ""},
+			exit.Usage, "--tls-dir is a folder"},
 		{"doctor of no program", []string{"gnnsched", "doctor", "work"}, exit.Usage, "no program is called"},
 		{"no workers", []string{"gnnsched", "eval", "--workers", "0"}, exit.Usage, "1 to 1000"},
 		{"workers without a scheme", []string{"gnnsched", "eval", "--workers", "queue:4222"}, exit.Usage, "nats://"},
@@ -347,8 +347,7 @@ func TestBadFiles(t *testing.T) {
 		"binary.yaml": "\x00\x01\x02",
 		"old.yaml":    network + "measured: {address: 'https://p:9090', maxAge: -5m}\n",
 		"token.yaml":  network + "measured: {address: 'https://p:9090', tokenFile: none}\n",
-		"cutq.yaml":   `node_cpu: "rate(`, "unknownq.yaml": "version: v9\n", "listq.yaml": "[1]\n",
-		"cut.csv": vms + "116,4,11704,6213632,14 10\n242,8,20", "nan.csv": vms + "116,NaN,11704,6213632,5\n",
+		"cut.csv":     vms + "116,4,11704,6213632,14 10\n242,8,20", "nan.csv": vms + "116,NaN,11704,6213632,5\n",
 		"negative.csv": vms + "116,-4,11704,6213632,14\n",
 		"huge.csv":     vms + "116,1e300,11704,6213632,14\n", "version.csv": "# v9\n" + vms, "empty.csv": "",
 		"cut.csv.gz":  packed.String()[:packed.Len()/2],
@@ -365,9 +364,6 @@ func TestBadFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	traffic := func(file string) []string { return []string{"rungnn", "--print-config", "--traffic", file} }
-	usage := func(args ...string) []string {
-		return append([]string{"rungnn", "--print-config", "--usage", "prometheus", "--usage-address", "https://p:9090"}, args...)
-	}
 	convert := func(args ...string) []string { return append([]string{"gnnsched", "convert", "--log-dir="}, args...) }
 	toRecord := func(file string) []string { return convert("--out", "out.record", file) }
 	for _, c := range []struct {
@@ -387,16 +383,6 @@ func TestBadFiles(t *testing.T) {
 		{"traffic binary", traffic("binary.yaml"), "control characters"},
 		{"traffic with a negative age", traffic("old.yaml"), "maxAge is -5m0s, want at least"},
 		{"traffic with a token that is missing", traffic("token.yaml"), "open none: no such file"},
-		{"queries missing", usage("--usage-queries", "none.yaml"), "none.yaml: no such file"},
-		{"queries are a folder", usage("--usage-queries", "folder"), "is a directory"},
-		{"queries cut off", usage("--usage-queries", "cutq.yaml"), "found unexpected end of stream"},
-		{"queries unknown", usage("--usage-queries", "unknownq.yaml"), `no query is called "version"`},
-		{"queries in another form", usage("--usage-queries", "listq.yaml"), "want a line NAME: QUERY"},
-		{"queries empty", usage("--usage-queries", "empty.yaml"), "has no query"},
-		{"token missing", usage("--usage-token-file", "none"), "none: no such file"},
-		{"token is a folder", usage("--usage-token-file", "folder"), "is a directory"},
-		{"certificates without one", usage("--usage-ca-file", "binary.yaml"), "certificates or token"},
-		{"certificates are a folder", usage("--usage-ca-file", "folder"), "is a directory"},
 		{"source unknown", []string{"rungnn", "--print-config", "--usage", "graphite"}, "choose prometheus or metrics.k8s.io"},
 		{"convert missing", convert("none.csv"), "none.csv: no such file"},
 		{"convert an empty folder", convert("folder"), "the folder has no CSV file"},

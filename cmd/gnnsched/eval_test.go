@@ -99,6 +99,7 @@ func TestEvalFrom(t *testing.T) {
 }
 
 func TestEvalBadInput(t *testing.T) {
+	t.Setenv("PATH", "") // has no kwokcluster
 	for _, c := range []struct {
 		args []string
 		code int
@@ -112,11 +113,11 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--print-scenario", "moon"}, exit.Usage, "there are aaml, "},
 		{[]string{"--live", "-o", "csv"}, exit.Usage, "--live has no csv"},
 		{[]string{"--live", "--scenario", "lossy", "--checkpoint", "../../scheduler/policy/linear/linear.json", "--policies", "random",
-			"--kwokcluster", "/none", "--log-dir", ""}, exit.Usage, "start the cluster"},
+			"--log-dir", ""}, exit.Usage, "not found in $PATH"},
 		{[]string{"--policies", "linear:none.json"}, exit.Usage, "none.json: no such file"},
 		{[]string{"--policies", "greedy:luck"}, exit.Usage, `no term is called "luck"`},
 		{[]string{"--live", "--all"}, exit.Usage, "--all works in the simulator only"},
-		{[]string{"--live", "--kwokcluster", "/none", "--log-dir", ""}, exit.Usage, "start the cluster"},
+		{[]string{"--live", "--log-dir", ""}, exit.Usage, "not found in $PATH"},
 		{[]string{"--threshold", "gnn<1"}, exit.Usage, "policy.metric"},
 		{[]string{"--threshold", "me.cpuStd<1"}, exit.Usage, "does not take part"},
 		{[]string{"--threshold", "moon: gnn.cpuStd<1"}, exit.Usage, "none of the scenarios"},

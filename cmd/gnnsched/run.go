@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,7 +14,6 @@ import (
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/yaml"
 
 	"gnnsched/cmd/internal/explain"
 	"gnnsched/cmd/internal/shadow"
@@ -23,7 +21,6 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/files"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/plugin"
@@ -375,12 +372,8 @@ func takeShare(c *ucli.Context, config *server.Config) error {
 func usageFlags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: "usage", Usage: "`SOURCE` of measured usage: " + usage.PrometheusSource + " or " + usage.MetricsAPISource +
-			"; default: none, requests decide"},
+			"; default: none, requests decide. Queries, certificates and a token stand in the file of --config"},
 		&ucli.StringFlag{Name: "usage-address", Usage: "`URL` of Prometheus, such as https://prometheus:9090"},
-		&ucli.StringFlag{Name: "usage-queries",
-			Usage: "YAML `FILE` with queries that replace the default ones, by name; see docs/reference/scheduler-config.md"},
-		&ucli.StringFlag{Name: "usage-ca-file", Usage: "PEM `FILE` with the certificates that sign Prometheus' certificate"},
-		&ucli.StringFlag{Name: "usage-token-file", Usage: "`FILE` with a bearer token for Prometheus"},
 	}
 }
 
@@ -396,65 +389,12 @@ func usageConfig(c *ucli.Context) (*usage.Config, error) {
 		}
 		return nil, nil
 	}
-	out := &usage.Config{
-		Source: c.String("usage"), Address: c.String("usage-address"),
-	}
-	for _, f := range []struct {
-		to   *string
-		name string
-	}{
-		{&out.CAFile, "usage-ca-file"}, {&out.TokenFile, "usage-token-file"},
-	} {
-		path, err := readableFile(c.String(f.name))
-		if err != nil {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--%s: %w", f.name, err), "name a file that this user can read")
-		}
-		*f.to = path
-	}
-	if err := readQueries(c.String("usage-queries"), &out.Queries); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--usage-queries: %w", err), "docs/reference/scheduler-config.md lists the queries")
-	}
+	out := &usage.Config{Source: c.String("usage"), Address: c.String("usage-address")}
 	checked := *out // omitted values stay out of --print-config
 	if err := checked.Default(); err != nil {
 		return nil, exit.New(exit.Usage, err, "see --help")
 	}
-	if err := checked.CheckFiles(); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--usage: %w", err), "docs/reference/scheduler-config.md describes the files")
-	}
 	return out, nil
-}
-
-// readableFile returns the absolute path of a readable file; "" for "". The scheduler may run in another directory.
-func readableFile(path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	if err := f.Close(); err != nil {
-		return "", err
-	}
-	return filepath.Abs(path)
-}
-
-// readQueries reads a file of queries by name.
-func readQueries(path string, to *map[string]string) error {
-	if path == "" {
-		return nil
-	}
-	text, err := files.Read(path, files.Text)
-	if err != nil {
-		return err
-	}
-	if err := yaml.UnmarshalStrict(text, to); err != nil {
-		return fmt.Errorf("%s: want a line NAME: QUERY for each query: %w", path, err)
-	}
-	if len(*to) == 0 {
-		return errors.New(path + " has no query")
-	}
-	return nil
 }
 
 // learnExamples are lines of the help.

@@ -47,7 +47,7 @@ func serveCommand() *ucli.Command {
 		Flags: cli.Grouped(append(append(cli.ClusterFlags(), serveFlags()...), cli.LogFlags()...),
 			cli.Group{Heading: "certificates and tokens",
 				Flags: "tls-cert-file tls-private-key-file client-ca-file token-auth-file allowed-names cert-dir"},
-			cli.Group{Heading: "limits", Flags: "deadline request-timeout max-requests-inflight max-request-bytes promise"},
+			cli.Group{Heading: "limits", Flags: "deadline request-timeout promise"},
 			cli.Group{Heading: "manifests", Flags: "url namespace"},
 			cli.Group{Heading: "GPUs", Flags: "workload"}),
 		Action: cli.FlagsOnly(runServe),
@@ -79,8 +79,6 @@ func serveFlags() []ucli.Flag {
 			"or gnnsched/serve in $XDG_DATA_HOME", Usage: "`DIR`ectory of the certificates and the token that it makes if no files are named"},
 		&ucli.DurationFlag{Name: "request-timeout", Value: 500 * time.Millisecond,
 			Usage: "`TIME` that an answer may take; after it, the asking scheduler decides"},
-		&ucli.IntFlag{Name: "max-requests-inflight", Value: 16, Usage: "`NUMBER` of requests at one time; more get status 429"},
-		&ucli.Int64Flag{Name: "max-request-bytes", Value: 16 << 20, Usage: "`BYTES` of a request's body at most"},
 		&ucli.DurationFlag{Name: "promise", Value: 5 * time.Second,
 			Usage: "`TIME` that a pod counts on the node that is best for it, until the cluster shows it bound; 0 for never"},
 		&ucli.BoolFlag{Name: "print-extender-config", Usage: "print the KubeSchedulerConfiguration of the asking scheduler and exit"},
@@ -197,7 +195,7 @@ func serving(c *ucli.Context) (config serve.Config, own *serve.Credentials, err 
 		Address: c.String("bind-address"), Port: c.Int("port"),
 		CertFile: c.String("tls-cert-file"), KeyFile: c.String("tls-private-key-file"),
 		ClientCAFile: c.String("client-ca-file"), TokenFile: c.String("token-auth-file"), AllowedNames: c.StringSlice("allowed-names"),
-		Timeout: c.Duration("request-timeout"), InFlight: c.Int("max-requests-inflight"), MaxBytes: c.Int64("max-request-bytes"),
+		Timeout: c.Duration("request-timeout"), InFlight: 16, MaxBytes: 16 << 20,
 	}
 	if d := c.Duration("promise"); d < 0 {
 		return config, nil, exit.New(exit.Usage, fmt.Errorf("--promise is %v", d), "choose 0 for never, or more, for example 5s")

@@ -41,17 +41,15 @@ func soakCommand() *ucli.Command {
 			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the pods and the faults"},
 			&ucli.IntFlag{Name: "nodes", Value: 20, Usage: "`NUMBER` of nodes; a third has eight GPUs each"},
 			&ucli.IntFlag{Name: "pods", Value: 300, Usage: "`NUMBER` of pods that exist at the same time"},
-			&ucli.Float64Flag{Name: "rate", Usage: "create at most `PODS` a second; 0: as many as get bound"},
 			&ucli.DurationFlag{Name: "every", Value: 5 * time.Second, Usage: "mean `TIME` from the recovery from a fault to the next fault"},
 			&ucli.IntFlag{Name: "schedulers", Value: 2, Usage: "`NUMBER` of schedulers besides the rival and the shadow; of several one leads"},
-			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster; default: in the directory of this program, else in PATH"},
 		},
 		Action: cli.FlagsOnly(runSoak),
 	}
 }
 
 func runSoak(c *ucli.Context) error {
-	program, err := testbed.FindProgram(c.String("kwokcluster"))
+	program, err := testbed.FindProgram()
 	if err != nil {
 		return err
 	}
@@ -65,7 +63,7 @@ func runSoak(c *ucli.Context) error {
 	}
 	logging.DropKlog() // etcd's client complains there whenever the cluster is killed
 	return soak.Run(c.Context, soak.Config{
-		For: c.Duration("for"), Seed: c.Uint64("seed"), Nodes: c.Int("nodes"), Pods: c.Int("pods"), Rate: c.Float64("rate"),
+		For: c.Duration("for"), Seed: c.Uint64("seed"), Nodes: c.Int("nodes"), Pods: c.Int("pods"),
 		Every: c.Duration("every"), Schedulers: c.Int("schedulers"), Kwokcluster: string(program), Scheduler: self, Trainer: trainer,
 		Out: c.App.Writer,
 	})
@@ -91,8 +89,8 @@ var episodes = work.Program{
 		"   gnnsched work --listen 127.0.0.1:4222                  # a queue and a worker for this machine's evaluations\n" +
 		"   gnnsched eval --workers nats://127.0.0.1:4222          # … which they use\n" +
 		"   gnnsched work --connect nats://127.0.0.1:4222          # another worker\n" +
-		"   gnnsched work --listen 0.0.0.0:4222 --tls-cert-file tls.crt --tls-private-key-file tls.key --client-ca-file ca.crt\n" +
-		"   gnnsched work --connect tls://queue:4222 --tls-cert-file me.crt --tls-private-key-file me.key --client-ca-file ca.crt",
+		"   gnnsched work --listen 0.0.0.0:4222 --tls-dir queue-tls\n" +
+		"   gnnsched work --connect tls://queue:4222 --tls-dir my-tls",
 	Work: "episodes", Limit: time.Hour,
 	Handlers: func() map[string]workers.Handler {
 		player := &remote.Player{Contender: contender.Of}

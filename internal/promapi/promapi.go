@@ -266,8 +266,7 @@ const maxWarnings = 20
 func Flags(prefix string) []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: prefix + "ca-file", Usage: "PEM `FILE` with the certificates that sign Prometheus' certificate"},
-		&ucli.StringFlag{Name: prefix + "cert-file", Usage: "PEM `FILE` with a client certificate for Prometheus"},
-		&ucli.StringFlag{Name: prefix + "key-file", Usage: "PEM `FILE` with the key of the client certificate"},
+		&ucli.StringFlag{Name: prefix + "cert-file", Usage: "PEM `FILE` with a client certificate for Prometheus and its key"},
 		&ucli.StringFlag{Name: prefix + "server-name", Usage: "`NAME` in Prometheus' certificate, if it is not that of the URL"},
 		&ucli.StringFlag{Name: prefix + "token-file", Usage: "`FILE` with a bearer token for Prometheus"},
 	}
@@ -277,7 +276,7 @@ func Flags(prefix string) []ucli.Flag {
 func serverFromFlags(c *ucli.Context, prefix string) Server {
 	return Server{
 		Address: c.String("prometheus"), CAFile: c.String(prefix + "ca-file"),
-		CertFile: c.String(prefix + "cert-file"), KeyFile: c.String(prefix + "key-file"),
+		CertFile: c.String(prefix + "cert-file"), KeyFile: c.String(prefix + "cert-file"),
 		TokenFile: c.String(prefix + "token-file"), ServerName: c.String(prefix + "server-name"),
 	}
 }
@@ -303,7 +302,7 @@ func Explain(err error, prefix string) *exit.Error {
 // ClientFromFlags returns a client of the server of --prometheus. It logs each of the server's warnings once.
 func ClientFromFlags(c *ucli.Context, prefix string, log zerolog.Logger) (*Client, error) {
 	server := serverFromFlags(c, prefix)
-	hint := fmt.Sprintf("files and names are those of --%[1]sca-file, --%[1]scert-file, --%[1]skey-file, "+
+	hint := fmt.Sprintf("files and names are those of --%[1]sca-file, --%[1]scert-file, "+
 		"--%[1]sserver-name and --%[1]stoken-file", prefix)
 	if err := server.Validate(); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--prometheus: %w", err), hint)

@@ -44,7 +44,7 @@ func RecordCommand() *ucli.Command {
 	}
 }
 
-// prometheusPrefix begins the names of the flags about Prometheus, because --key-file is the key of the pseudonyms.
+// prometheusPrefix begins the names of the flags about Prometheus: --key-file, without it, is the key of the pseudonyms.
 const prometheusPrefix = "prometheus-"
 
 func recordFlags() []ucli.Flag {

@@ -36,12 +36,11 @@ func TestWrongFlags(t *testing.T) {
 		"--for -1s is negative":              {"--out", dir, "--for", "-1s"},
 		"--key-file works with --anonymise ": {"--out", dir, "--key-file", "k"},
 
-		"--prometheus: address must be a URL":                {"--out", dir, "--prometheus", "prometheus:9090"},
-		"--prometheus measures usage":                        {"--out", dir, "--prometheus", "http://p", "--usage", "0"},
-		"--prometheus-key-file works with --prometheus only": {"--out", dir, "--prometheus-key-file", "k"},
-		"certFile and keyFile belong together":               {"--out", dir, "--prometheus", "https://p", "--prometheus-key-file", "k"},
-		"certificates or token for https://p":                {"--out", dir, "--prometheus", "https://p", "--prometheus-ca-file", "/none"},
-		"a token is only sent over https":                    {"--out", dir, "--prometheus", "http://p", "--prometheus-token-file", "t"},
+		"--prometheus: address must be a URL":                 {"--out", dir, "--prometheus", "prometheus:9090"},
+		"--prometheus measures usage":                         {"--out", dir, "--prometheus", "http://p", "--usage", "0"},
+		"--prometheus-cert-file works with --prometheus only": {"--out", dir, "--prometheus-cert-file", "k"},
+		"certificates or token for https://p":                 {"--out", dir, "--prometheus", "https://p", "--prometheus-ca-file", "/none"},
+		"a token is only sent over https":                     {"--out", dir, "--prometheus", "http://p", "--prometheus-token-file", "t"},
 	} {
 		if _, err := runCommand(t, args...); err == nil || !strings.Contains(err.Error(), want) || exit.Code(err) != exit.Usage {
 			t.Errorf("%v: %v, want %q", args, err, want)

@@ -108,7 +108,6 @@ func Flags() []ucli.Flag {
 }
 
 func more() []ucli.Flag {
-	l := shadow.DefaultLimits
 	return []ucli.Flag{
 		&ucli.StringSliceFlag{Name: "shadow-of", Category: category, Value: ucli.NewStringSlice(server.DefaultProfile),
 			Usage: "`NAME` of the scheduler to watch, as pods have it in schedulerName; may be given several times"},
@@ -116,12 +115,8 @@ func more() []ucli.Flag {
 			Usage: "`OBJECTIVE` by which the clusters are compared, such as pack or balance=1,pack=0.5"},
 		&ucli.StringFlag{Name: "shadow-report", Category: category,
 			Usage: "keep the report in this JSON `FILE`, written every minute and at the end; gnnsched shadow reads it"},
-		&ucli.DurationFlag{Name: "shadow-block", Category: category, Value: time.Minute,
-			Usage: "`TIME` of a block; intervals come from the means of blocks, which are joined where they depend on each other"},
-		&ucli.IntFlag{Name: "shadow-pods", Category: category, Value: l.Pods,
+		&ucli.IntFlag{Name: "shadow-pods", Category: category, Value: shadow.DefaultLimits.Pods,
 			Usage: "`NUMBER` of pods that must be compared before the verdict is other than \"not yet\""},
-		&ucli.DurationFlag{Name: "shadow-latency", Category: category, Value: time.Duration(l.P99 * float64(time.Second)),
-			Usage: "`TIME` within which 99 of 100 decisions must be made, filters included"},
 	}
 }
 
@@ -158,10 +153,10 @@ func configOf(c *ucli.Context) (shadow.Config, error) {
 		return shadow.Config{}, exit.New(exit.Usage, fmt.Errorf("--shadow-objective: %w", err), "")
 	}
 	out := shadow.Config{
-		Of: c.StringSlice("shadow-of"), Objective: term, Block: c.Duration("shadow-block"), Clock: clock.RealClock{},
+		Of: c.StringSlice("shadow-of"), Objective: term, Block: time.Minute, Clock: clock.RealClock{},
 		Seed: uint64(time.Now().UnixNano()), Limits: shadow.DefaultLimits,
 	}
-	out.Limits.Pods, out.Limits.P99 = c.Int("shadow-pods"), c.Duration("shadow-latency").Seconds()
+	out.Limits.Pods = c.Int("shadow-pods")
 	if err := out.Validate(); err != nil {
 		return out, exit.New(exit.Usage, err, "see --help")
 	}

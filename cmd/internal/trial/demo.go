@@ -34,13 +34,11 @@ func Demo() *ucli.Command {
 			"Examples:\n" +
 			"   gnnsched demo                            # about a minute\n" +
 			"   gnnsched demo --seeds 5 --seed 20        # more workloads, and others\n" +
-			"   gnnsched demo --no-view > results.txt    # lines instead of the live view",
+			"   gnnsched demo | tee results.txt         # lines instead of the live view",
 		Flags: append([]ucli.Flag{
 			&ucli.IntFlag{Name: "seeds", Value: 2, Usage: "`NUMBER` of workloads in each part; each is deployed once through each scheduler"},
 			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the first workload; the others follow it"},
 			&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "learned `PROFILE` for the part without GPUs: gnn, dqn, acgnn or acdqn"},
-			&ucli.BoolFlag{Name: "no-view", Usage: "print lines instead of drawing the cluster"},
-			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster; default: in the directory of this program, else in PATH"},
 		}, cli.LogFlags()...),
 		Action: cli.FlagsOnly(runDemo),
 	}
@@ -87,13 +85,13 @@ func runDemo(c *ucli.Context) error {
 	if !slices.Contains(server.Variants, c.String("variant")) {
 		return exit.Usagef("%w", choice.Unknown("variant", c.String("variant"), server.Variants))
 	}
-	draw := !c.Bool("no-view") && cli.IsTerminal(os.Stdout) && cli.IsTerminal(os.Stderr) && os.Getenv("TERM") != "dumb"
+	draw := cli.IsTerminal(os.Stdout) && cli.IsTerminal(os.Stderr) && os.Getenv("TERM") != "dumb"
 	_, closer, err := cli.Log(c, "demo", draw)
 	if err != nil {
 		return err
 	}
 	defer closer.Close()
-	program, err := testbed.FindProgram(c.String("kwokcluster"))
+	program, err := testbed.FindProgram()
 	if err != nil {
 		return err
 	}

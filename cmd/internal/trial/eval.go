@@ -59,7 +59,7 @@ func Eval() *ucli.Command {
 		Flags: cli.Grouped(slices.Concat(evalFlags(), work.Flags(), cli.LogFlags()),
 			cli.Group{Heading: "what is judged", Flags: "objective preferences threshold resample"},
 			cli.Group{Heading: "output", Flags: "html metrics from"},
-			cli.Group{Heading: "on simulated clusters", Flags: "live kwokcluster"},
+			cli.Group{Heading: "on simulated clusters", Flags: "live"},
 			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
 		Action: runEval,
 	}
@@ -89,8 +89,6 @@ func evalFlags() []ucli.Flag {
 		&ucli.BoolFlag{Name: "all", Usage: "print the mean of every metric and most differences; markdown, csv and json always hold every mean"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
 		&ucli.BoolFlag{Name: "live", Usage: "repeat the episodes on simulated clusters with the real kube-scheduler, and show the difference"},
-		&ucli.StringFlag{Name: "kwokcluster",
-			Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
 	}
 }
 

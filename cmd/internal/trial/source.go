@@ -42,7 +42,7 @@ func runLive(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	program, err := testbed.FindProgram(c.String("kwokcluster"))
+	program, err := testbed.FindProgram()
 	if err != nil {
 		return err
 	}

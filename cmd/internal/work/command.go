@@ -29,8 +29,6 @@ func Command(p Program) *ucli.Command {
 			&ucli.StringFlag{Name: "listen", Usage: "have a queue at this `ADDRESS`, HOST:PORT; another host than 127.0.0.1 needs certificates"},
 			&ucli.IntFlag{Name: "slots", Value: runtime.GOMAXPROCS(0), DefaultText: "the number of processors",
 				Usage: "`NUMBER` of " + p.Work + " at a time; 0 with --listen: none"},
-			&ucli.StringFlag{Name: "name", Usage: "`NAME` in messages and results; default: the host's"},
-			&ucli.DurationFlag{Name: "limit", Value: p.Limit, Usage: "give up one of the " + p.Work + " after this `TIME`"},
 			&ucli.DurationFlag{Name: "grace", Value: 20 * time.Second,
 				Usage: "when told to end, `TIME` for the " + p.Work + " that are at work; others get the rest"},
 			&ucli.DurationFlag{Name: "idle", Usage: "end after this `TIME` without work; 0: never"},
@@ -39,7 +37,7 @@ func Command(p Program) *ucli.Command {
 			approximate(),
 		}, queueFlags(), cli.LogFlags()),
 			cli.Group{Heading: "certificates, with --listen on other hosts and with tls:// URLs",
-				Flags: "tls-cert-file tls-private-key-file client-ca-file"}),
+				Flags: "tls-dir"}),
 		Action: cli.FlagsOnly(p.run),
 	}
 }
@@ -54,8 +52,8 @@ func (p Program) run(c *ucli.Context) error {
 		return exit.Usagef("give --connect with the URL of a queue, or --listen with an address for a new one")
 	case c.Int("slots") < 0 || c.Int("slots") > 10_000 || c.Int("slots") == 0 && listen == "":
 		return exit.Usagef("--slots %d: choose 1 to 10000", c.Int("slots"))
-	case c.Duration("limit") <= 0 || c.Duration("grace") < 0 || c.Duration("idle") < 0:
-		return exit.Usagef("--limit must be over 0, and --grace and --idle 0 or more")
+	case c.Duration("grace") < 0 || c.Duration("idle") < 0:
+		return exit.Usagef("--grace and --idle must be 0 or more")
 	}
 	log, closer, err := cli.Log(c, "work", false)
 	if err != nil {
@@ -120,16 +118,14 @@ func (p Program) work(c *ucli.Context, q *workers.Queue, log zerolog.Logger) err
 	if err != nil {
 		return err
 	}
-	name := c.String("name")
-	if name == "" {
-		if name, err = os.Hostname(); err != nil {
-			return err
-		}
-		name = fmt.Sprintf("%s-%d", name, os.Getpid())
+	name, err := os.Hostname()
+	if err != nil {
+		return err
 	}
+	name = fmt.Sprintf("%s-%d", name, os.Getpid())
 	w := &workers.Worker{
 		Queue: q, Name: name, Slots: c.Int("slots"), Command: []string{program, "work", "--child"},
-		Limit: c.Duration("limit"), Grace: c.Duration("grace"), Idle: c.Duration("idle"), Log: log,
+		Limit: p.Limit, Grace: c.Duration("grace"), Idle: c.Duration("idle"), Log: log,
 	}
 	running, stop := context.WithCancel(c.Context)
 	defer stop()
@@ -161,6 +157,6 @@ type Program struct {
 	Usage       string        // of the command work
 	Description string        // the same, with examples
 	Work        string        // what it gives away, in messages
-	Limit       time.Duration // of a unit, by default
+	Limit       time.Duration // of a unit
 	Handlers    func() map[string]workers.Handler
 }

@@ -42,7 +42,7 @@ func approximate() ucli.Flag {
 }
 
 // FlagNames are the names of Flags, for the help.
-const FlagNames = "workers approximate queue tls-cert-file tls-private-key-file client-ca-file"
+const FlagNames = "workers approximate queue tls-dir"
 
 const auto = "auto"
 
@@ -264,9 +264,8 @@ func queueFlags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: "queue", Value: defaultDir(), DefaultText: "~/.cache/gnnsched/queue",
 			Usage: "`FOLDER` of a queue of this machine, and of its token"},
-		&ucli.StringFlag{Name: "tls-cert-file", Usage: "`FILE` with this process's certificate in PEM"},
-		&ucli.StringFlag{Name: "tls-private-key-file", Usage: "`FILE` with its key in PEM"},
-		&ucli.StringFlag{Name: "client-ca-file", Usage: "`FILE` with the CA of all certificates in PEM"},
+		&ucli.StringFlag{Name: "tls-dir",
+			Usage: "`FOLDER` with this process's certificate and key, tls.crt and tls.key, and the CA of all, ca.crt, in PEM"},
 	}
 }
 
@@ -280,11 +279,14 @@ func defaultDir() string {
 
 // queueTLS returns the configuration of the flags; nil for none.
 func queueTLS(c *ucli.Context) (*tls.Config, error) {
-	files := workers.Certificates{Cert: c.String("tls-cert-file"), Key: c.String("tls-private-key-file"), CA: c.String("client-ca-file")}
-	config, err := files.TLS()
+	dir := c.String("tls-dir")
+	if dir == "" {
+		return nil, nil
+	}
+	in := func(name string) string { return filepath.Join(dir, name) }
+	config, err := workers.Certificates{Cert: in("tls.crt"), Key: in("tls.key"), CA: in("ca.crt")}.TLS()
 	if err != nil {
-		err = exit.New(exit.Usage, fmt.Errorf("certificates: %w", err),
-			"give all of --tls-cert-file, --tls-private-key-file and --client-ca-file")
+		err = exit.New(exit.Usage, fmt.Errorf("certificates: %w", err), "--tls-dir is a folder with tls.crt, tls.key and ca.crt")
 	}
 	return config, err
 }
@@ -330,8 +332,7 @@ func unreachable(err error) error {
 	var remote *net.OpError // what the server says of this process's certificate
 	switch refused := new(jetstream.APIError); {
 	case errors.Is(err, nats.ErrTLS), errors.As(err, &remote) && remote.Op == "remote error", errors.Is(err, nats.ErrSecureConnRequired):
-		hint = "give --tls-cert-file, --tls-private-key-file and --client-ca-file of the server's authority, " +
-			"and the URL with a name in the server's certificate"
+		hint = "give --tls-dir with certificates of the server's authority, and the URL with a name in the server's certificate"
 	case errors.Is(err, nats.ErrNoResponders), errors.As(err, &refused):
 		hint = "switch JetStream on at the server, and give it 2 GiB of storage"
 	case errors.Is(err, nats.ErrAuthorization):

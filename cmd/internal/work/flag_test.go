@@ -117,7 +117,7 @@ func TestUnreachableWithoutCertificate(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		_, err := workers.Connect(ctx, s.ClientURL(), options...)
-		if err == nil || !strings.Contains(hint(err), "--client-ca-file of the server's authority") {
+		if err == nil || !strings.Contains(hint(err), "--tls-dir with certificates of the server's authority") {
 			t.Errorf("%s: %v; hint: %s", name, err, hint(err))
 		}
 	}

@@ -8,14 +8,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/flowcontrol"
 )
 
 // churn creates and deletes pods. It keeps about the configured number of pods alive, and creates no more while a quarter of them wait for
 // a node, so that its speed follows the schedulers'.
 type churn struct {
-	soak  *soak
-	limit flowcontrol.RateLimiter // nil: none
+	soak *soak
 
 	mu     sync.Mutex
 	number int      // of the next pod
@@ -54,9 +52,6 @@ func (c *churn) step(ctx context.Context, r *rand.Rand) {
 
 // create creates a pod, and tries again until the API server accepts it or ctx ends.
 func (c *churn) create(ctx context.Context, r *rand.Rand) {
-	if c.limit != nil && c.limit.Wait(ctx) != nil {
-		return
-	}
 	c.mu.Lock()
 	c.number++
 	number := c.number

@@ -228,7 +228,6 @@ func TestValidate(t *testing.T) {
 		"a soak of 1s":      func(c *Config) { c.For = time.Second },
 		"3 nodes":           func(c *Config) { c.Nodes = 3 },
 		"5000 pods":         func(c *Config) { c.Pods = 5000 },
-		"a rate of -1":      func(c *Config) { c.Rate = -1 },
 		"a pause of -1s":    func(c *Config) { c.Every = -time.Second },
 		"0 schedulers":      func(c *Config) { c.Schedulers = 0 },
 		"6 schedulers":      func(c *Config) { c.Schedulers = 6 },

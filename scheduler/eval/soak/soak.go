@@ -19,7 +19,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/flowcontrol"
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
@@ -182,9 +181,6 @@ func (s *soak) parts(ctx context.Context) error {
 	defer stop()
 	done := make(chan struct{})
 	c := churn{soak: s}
-	if s.config.Rate > 0 {
-		c.limit = flowcontrol.NewTokenBucketRateLimiter(float32(s.config.Rate), workers)
-	}
 	go func() { defer close(done); c.run(ctx, churning) }()
 
 	failing, stopFailing := context.WithTimeout(churning, s.config.failing())
@@ -285,7 +281,6 @@ type Config struct {
 	Seed       uint64        // of pods, of faults and of their times
 	Nodes      int           // of the simulated cluster
 	Pods       int           // that exist at the same time
-	Rate       float64       // upper bound of created pods a second; 0: as many as get bound
 	Every      time.Duration // mean pause after a fault, from when pods are bound again
 	Schedulers int           // processes; more than one elect a leader
 
@@ -305,8 +300,6 @@ func (c Config) Validate() error {
 		return exit.Usagef("%d nodes: choose 4 to 5000", c.Nodes)
 	case c.Pods < 10 || c.Pods > 100*c.Nodes:
 		return exit.Usagef("%d pods at the same time: choose 10 to %d for %d nodes", c.Pods, 100*c.Nodes, c.Nodes)
-	case c.Rate < 0:
-		return exit.Usagef("a rate of %v pods a second: choose 0 or more", c.Rate)
 	case c.Every < 0:
 		return exit.Usagef("a pause of %v between faults: choose 0 or more", c.Every)
 	case c.Schedulers < 1 || c.Schedulers > 5:

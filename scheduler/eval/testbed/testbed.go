@@ -161,11 +161,8 @@ func (b *Bed) StartScheduler(ctx context.Context, c server.Config) (stop func(),
 // a scheduler that people deploy contains no API server.
 type Program string
 
-// FindProgram returns the program with a path. If the path is empty, it is kwokcluster in the folder of this program, else in PATH.
-func FindProgram(path string) (Program, error) {
-	if path != "" {
-		return Program(path), nil
-	}
+// FindProgram returns kwokcluster in the folder of this program, else in PATH.
+func FindProgram() (Program, error) {
 	if self, err := os.Executable(); err == nil {
 		beside := filepath.Join(filepath.Dir(self), "kwokcluster")
 		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
@@ -174,7 +171,7 @@ func FindProgram(path string) (Program, error) {
 	}
 	found, err := exec.LookPath("kwokcluster")
 	if err != nil {
-		return "", exit.New(exit.Usage, err, "build it with `make build`, or name it with --kwokcluster")
+		return "", exit.New(exit.Usage, err, "build it with `make build`, beside this program or in PATH")
 	}
 	return Program(found), nil
 }
@@ -185,7 +182,7 @@ func (p Program) Launch(ctx context.Context, nodes Nodes, folder, log string) (C
 	if err != nil {
 		return nil, err
 	}
-	started, err := start("the cluster", "build it with `make build`, or name it with --kwokcluster", log, string(p),
+	started, err := start("the cluster", "build it with `make build`, beside this program or in PATH", log, string(p),
 		append([]string{"up", "--dir", folder}, args...)...)
 	if err != nil {
 		return nil, err
