@@ -61,7 +61,7 @@ func connectNATS(ctx context.Context, url string, prepare func(context.Context, 
 
 // soon limits one request: a cluster without a leader does not answer.
 func soon(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, 5*time.Second)
+	return context.WithTimeout(ctx, 30*time.Second)
 }
 
 // pause waits, and reports false if ctx ended first.

@@ -32,7 +32,8 @@ var (
 // and name it here.
 var Terms = []Term{
 	Balance{}, Ordinary{}, Pack{}, Fragmentation{}, Zones{}, GPUIdle{},
-	usageBalance{}, hotNodes{}, Throttled{}, unusedCPU{}, energy{}, traffic{}, overload{}, Waiting{},
+	usageBalance{}, hotNodes{}, Throttled{}, unusedCPU{}, energy{}, traffic{}, overload{},
+	Waiting{},
 }
 
 // Parse reads a mix from its text form. The error of an unknown term lists the known ones.

@@ -124,15 +124,6 @@ func (c *Config) KnowsThrottled() bool {
 	return c.Source == PrometheusSource && (!replaced || query != "")
 }
 
-// CheckFiles returns an error if a file of a valid configuration cannot be read or has no certificate, key or token.
-func (c *Config) CheckFiles() error {
-	if c.Source != PrometheusSource {
-		return nil
-	}
-	_, err := promapi.New(c.server())
-	return err
-}
-
 func (c *Config) server() promapi.Server {
 	return promapi.Server{
 		Address: c.Address, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, TokenFile: c.TokenFile, ServerName: c.ServerName,
