@@ -2,6 +2,7 @@ package heuristic
 
 import (
 	"math"
+	"slices"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/policy"
@@ -34,8 +35,8 @@ var (
 type priced struct {
 	linear *linear.Policy
 	supply supply.Table
-	places []float64 // by kind: π
-	parts  []float64 // by kind: what a part of a place costs
+	prices supply.Prices // Whole is π
+	costs  []float64     // of the candidates
 }
 
 const (
@@ -54,16 +55,16 @@ func (p *priced) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	}
 	p.supply.Sync(s)
 	p.setPrices()
-	for i, v := range candidates {
-		cost := tinyPrice
-		p.supply.Lost(s.Nodes[v], v, &pod.Requests, func(k int, whole, part float64) { cost += p.places[k]*whole + p.parts[k]*part })
-		scores[i] -= float32(priceWeight * math.Log(cost))
+	p.costs = slices.Grow(p.costs[:0], len(candidates))[:len(candidates)]
+	p.supply.Cost(s, candidates, &pod.Requests, p.prices, p.costs)
+	for i, cost := range p.costs {
+		scores[i] -= float32(priceWeight * math.Log(cost+tinyPrice))
 	}
 	return nil
 }
 
 func (p *priced) setPrices() {
-	p.places, p.parts = p.places[:0], p.parts[:0]
+	at := supply.Prices{Whole: p.prices.Whole[:0], Part: p.prices.Part[:0]}
 	var arrived float64
 	for _, k := range p.supply.Kinds {
 		arrived += k.Arrived
@@ -71,9 +72,10 @@ func (p *priced) setPrices() {
 	for i, k := range p.supply.Kinds {
 		t := &p.supply.Totals[i]
 		place := k.Arrived / max(arrived, 1) / ((1 + t.Free) * (1 + t.Free))
-		p.places = append(p.places, place)
-		p.parts = append(p.parts, place*partWeight*math.Sqrt(p.supply.Nodes/max(t.Nodes, 1)))
+		at.Whole = append(at.Whole, place)
+		at.Part = append(at.Part, place*partWeight*math.Sqrt(p.supply.Nodes/max(t.Nodes, 1)))
 	}
+	p.prices = at
 }
 
 // reserved is the rule reserve.

@@ -83,18 +83,43 @@ func (r *row) kinds(yield func(int) bool) {
 	}
 }
 
-// Lost calls each for every kind of which pods may run on n, the node of row v, with the places that it loses there if a pod that requests
-// r comes: whole ones, and as a real number what the pod takes of what the kind requests.
-func (t *Table) Lost(n *cluster.Node, v int32, r *cluster.Resources, each func(kind int, whole, part float64)) {
-	with := n.With(*r)
-	row := &t.rows[v]
-	for k := range row.kinds {
-		asks := &t.Kinds[k].Pod.Requests
-		whole := int64(0)
-		if row.free[k] > 0 {
-			whole = int64(row.free[k]) - with.Places(asks)
+// Prices are what kinds pay for places: Whole for a place that is lost, Part for the room of a place, lost or not. Both are by kind.
+type Prices struct{ Whole, Part []float64 }
+
+// Cost returns what a pod that requests r takes on the node of each of the given rows, at prices.
+func (t *Table) Cost(s *cluster.Snapshot, rows []int32, r *cluster.Resources, at Prices, cost []float64) {
+	parts := map[uint64]float64{} // by the kinds that a node allows
+	for i, v := range rows {
+		row := &t.rows[v]
+		sum, known := parts[row.allows]
+		if !known {
+			for k := range row.kinds {
+				sum += at.Part[k] * part(&t.Kinds[k].Pod.Requests, r)
+			}
+			parts[row.allows] = sum
 		}
-		each(k, float64(whole), part(asks, r))
+		n := s.Nodes[v]
+		free := n.Free().Minus(*r)
+		free.Pods = n.Allocatable.Pods - n.Requested.Pods - 1
+		devices := cluster.Node{}
+		if r.TotalGPUMilli() > 0 {
+			devices = n.With(*r)
+		}
+		for m := row.allows; m != 0; m &= m - 1 {
+			k := bits.TrailingZeros64(m)
+			asks, before := &t.Kinds[k].Pod.Requests, int64(row.free[k])
+			gpu := devices.Allocatable.GPU > 0 && asks.TotalGPUMilli() > 0
+			// Most places are not lost, and a multiplication tells sooner than a division.
+			if before == 0 || !gpu && before <= free.Pods && before*asks.MilliCPU <= free.MilliCPU && before*asks.Memory <= free.Memory {
+				continue
+			}
+			left := max(min(before, asks.FitsInto(free), free.Pods), 0)
+			if gpu {
+				left = devices.Places(asks)
+			}
+			sum += at.Whole[k] * float64(before-left)
+		}
+		cost[i] = sum
 	}
 }
 

@@ -53,12 +53,20 @@ func TestTable(t *testing.T) {
 				continue
 			}
 			v := rapid.SampledFrom(fit).Draw(t, "node")
-			lost := make([]float64, len(s.Demand.Kinds))
-			kept.Lost(s.Nodes[v], v, &pod.Requests, func(k int, whole, part float64) {
-				if lost[k] = whole; part < 0 || whole < 0 {
-					t.Fatalf("kind %d loses %v places and %v", k, whole, part)
+			k := len(s.Demand.Kinds)
+			lost, cost := make([]float64, k), make([]float64, 1)
+			for i := range lost { // a price for one kind after another
+				at := Prices{make([]float64, k), make([]float64, k)}
+				at.Whole[i] = 1
+				kept.Cost(s, []int32{v}, &pod.Requests, at, cost)
+				lost[i] = cost[0]
+				if at.Part[i] = 1; lost[i] < 0 {
+					t.Fatalf("kind %d loses %v places", i, lost[i])
 				}
-			})
+				if kept.Cost(s, []int32{v}, &pod.Requests, at, cost); cost[0] < lost[i] {
+					t.Fatalf("kind %d: a part costs %v", i, cost[0]-lost[i])
+				}
+			}
 			s.Nodes[v].Add(pod.Requests)
 			before := append([]Total(nil), kept.Totals...)
 			kept.Sync(s)
