@@ -127,7 +127,7 @@ func (m *model) complain(ctx context.Context, err error) {
 	reloads.WithLabelValues(m.profile, result).Inc()
 	doing := "the network that was loaded before decides"
 	if _, none := m.active.load().(noDecider); none {
-		doing = "upstream's scoring decides"
+		doing = "upstream's scoring decides until the file is usable; it is looked at all the time"
 	}
 	logger(ctx).Error(err, "The checkpoint cannot be used", "profile", m.profile, "file", m.file, "meanwhile", doing)
 }

@@ -25,6 +25,7 @@ const (
 func (i *instance) catchUp(ctx context.Context, client kubernetes.Interface) {
 	within, cancel := context.WithTimeout(ctx, catchUpWithin)
 	defer cancel()
+	log, began := klog.FromContext(ctx).WithName(logging.ProjectLogger), time.Now()
 	for pause := catchUpPause; ; pause = min(2*pause, time.Second) {
 		missing, err := i.missing(within, client)
 		if err == nil && missing == 0 {
@@ -32,9 +33,11 @@ func (i *instance) catchUp(ctx context.Context, client kubernetes.Interface) {
 		}
 		switch {
 		case err == nil && missing == 0, ctx.Err() != nil:
+			if waited := time.Since(began); waited > time.Second {
+				log.Info("Scheduling begins late: a watch was behind", "waited", waited.Round(time.Millisecond))
+			}
 			return
 		case within.Err() != nil:
-			log := klog.FromContext(ctx).WithName(logging.ProjectLogger)
 			log.Error(err, "Scheduling begins although a watch is behind", "missing", missing)
 			return
 		}

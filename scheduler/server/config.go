@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -55,26 +54,12 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// With these settings a standby leads within five seconds after the leader was killed: the lease expires,
-// and each of the standby's looks comes at most 2.2 retry periods after the one before.
-const (
-	leaseDuration = 3 * time.Second
-	renewDeadline = 2 * time.Second
-	retryPeriod   = 300 * time.Millisecond
-)
-
-// election returns the settings of the leader election. A lease of another name is shared with other programs,
-// such as upstream's kube-scheduler. There upstream's settings hold: with a shorter lease this process would
-// take over while the other still counts on its own, longer one.
+// election returns the settings of the leader election. Times are upstream's: shorter ones lose the lease on a loaded machine, and each
+// request gets half of the time to renew. [announcedLock] makes a standby follow a killed leader sooner where it can.
 func (c Config) election() componentconfig.LeaderElectionConfiguration {
-	e := componentconfig.LeaderElectionConfiguration{
-		LeaderElect: ptr.To(c.LeaderElect), ResourceName: userconfig.LeaseName, ResourceNamespace: metav1.NamespaceSystem,
+	return componentconfig.LeaderElectionConfiguration{
+		LeaderElect: ptr.To(c.LeaderElect), ResourceName: cmp.Or(c.Lease, userconfig.LeaseName), ResourceNamespace: metav1.NamespaceSystem,
 	}
-	e.ResourceName = cmp.Or(c.Lease, e.ResourceName)
-	if c.LeaderElect && e.ResourceName == userconfig.LeaseName {
-		e.LeaseDuration.Duration, e.RenewDeadline.Duration, e.RetryPeriod.Duration = leaseDuration, renewDeadline, retryPeriod
-	}
-	return e
 }
 
 // YAML renders the KubeSchedulerConfiguration. It leaves empty fields out, because people print it to

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/prometheus/slis"
 	zpagesfeatures "k8s.io/component-base/zpages/features"
+	"k8s.io/klog/v2"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 	schedulerserver "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	conversion "k8s.io/kubernetes/pkg/scheduler/apis/config/v1"
@@ -162,11 +164,18 @@ var openPaths = []string{"/healthz", "/livez", "/readyz"}
 //
 // DelegatingAuthenticationOptions.Anonymous would do the same, but its ApplyTo ignores it.
 func tokenUnlessHealth(next authenticator.Request) authenticator.Request {
+	refused := rate.Sometimes{Interval: time.Minute}
 	return authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
 		response, ok, err := next.AuthenticateRequest(r)
-		if ok && response.User.GetName() == user.Anonymous && !slices.Contains(openPaths, r.URL.Path) {
-			return nil, false, err
+		if err != nil { // upstream would log each: whoever reaches the port could fill a disk
+			refused.Do(func() {
+				klog.FromContext(r.Context()).Error(err, "A caller of the endpoint was refused; said once a minute")
+			})
+			return nil, false, nil
 		}
-		return response, ok, err
+		if ok && response.User.GetName() == user.Anonymous && !slices.Contains(openPaths, r.URL.Path) {
+			return nil, false, nil
+		}
+		return response, ok, nil
 	})
 }

@@ -3,6 +3,9 @@ package server
 import (
 	"context"
 	"maps"
+	"os"
+	"path/filepath"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/tools/leaderelection"
@@ -18,7 +21,8 @@ import (
 )
 
 // announce makes an election say in the log who leads, and give the lease back when the process is told
-// to stop, so that a standby need not wait until the lease expires.
+// to stop, so that a standby need not wait until the lease expires. It does not wait either for a leader of this machine
+// or this pod that was killed.
 func announce(ctx context.Context, e *leaderelection.LeaderElectionConfig) *announcedLock {
 	l := &announcedLock{Interface: e.Lock, log: klog.FromContext(ctx).WithName(logging.ProjectLogger)}
 	e.ReleaseOnCancel = true
@@ -30,13 +34,82 @@ func announce(ctx context.Context, e *leaderelection.LeaderElectionConfig) *anno
 type announcedLock struct {
 	resourcelock.Interface
 	log    klog.Logger
-	leader string // the last that was logged
+	leader string   // the last that was logged
+	killed string   // the last leader that was found killed
+	alive  *os.File // locked since before this process led; nil if that failed
+	tried  bool     // to lock it
+}
+
+// aliveFile returns the path of the file that the process of an identity, which is unique, keeps locked. The kernel frees the lock when
+// the process ends. Containers of a pod see the files of those before them; other pods and machines do not see them.
+func aliveFile(identity string) string {
+	return filepath.Join(os.TempDir(), "gnnsched-alive-"+filepath.Base(identity))
+}
+
+// lockAlive makes and locks the file of this process.
+func lockAlive(identity string) (*os.File, error) {
+	f, err := os.OpenFile(aliveFile(identity), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// write writes a record. Before this process leads, it locks its file.
+func (l *announcedLock) write(record resourcelock.LeaderElectionRecord, write func() error) error {
+	if !l.tried {
+		l.tried = true
+		var err error
+		if l.alive, err = lockAlive(l.Identity()); err != nil {
+			l.log.Info("If this process is killed, a standby waits until the lease expires", "err", err)
+		}
+	}
+	err := write()
+	if err == nil {
+		if l.killed != "" {
+			os.Remove(aliveFile(l.killed))
+			l.killed = ""
+		}
+		l.held(record.HolderIdentity)
+	}
+	return err
+}
+
+// ended reports whether the process of an identity certainly ended. No file says nothing.
+func ended(identity string) bool {
+	f, err := os.Open(aliveFile(identity))
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // it is only locked
+	info, err := f.Stat()
+	if err != nil || syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		return false
+	}
+	owner, known := info.Sys().(*syscall.Stat_t)
+	return known && owner.Uid == uint32(os.Getuid()) // anybody may write into a temporary folder
+}
+
+// close removes the file. The lease has been given back.
+func (l *announcedLock) close() {
+	if l != nil && l.alive != nil {
+		os.Remove(l.alive.Name())
+		l.alive.Close()
+	}
 }
 
 // Get implements resourcelock.Interface.
 func (l *announcedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil {
+		if by := record.HolderIdentity; by != "" && by != l.Identity() && ended(by) {
+			l.log.Info("The process that holds the lease was killed: this one takes over", "leader", by, "lease", l.Describe())
+			l.killed, record.HolderIdentity = by, ""
+		}
 		l.held(record.HolderIdentity)
 	}
 	return record, raw, err
@@ -44,20 +117,12 @@ func (l *announcedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRe
 
 // Create implements resourcelock.Interface.
 func (l *announcedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	err := l.Interface.Create(ctx, record)
-	if err == nil {
-		l.held(record.HolderIdentity)
-	}
-	return err
+	return l.write(record, func() error { return l.Interface.Create(ctx, record) })
 }
 
 // Update implements resourcelock.Interface.
 func (l *announcedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	err := l.Interface.Update(ctx, record)
-	if err == nil {
-		l.held(record.HolderIdentity)
-	}
-	return err
+	return l.write(record, func() error { return l.Interface.Update(ctx, record) })
 }
 
 // lost logs that this process does not hold the lease any more. The elector has ended.

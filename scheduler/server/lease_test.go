@@ -3,9 +3,11 @@ package server
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -13,12 +15,15 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
@@ -42,7 +47,7 @@ func (c *candidate) log() string {
 	return strings.Join(c.lines, "\n")
 }
 
-// stand starts a candidate. Its election has the documented lease settings.
+// stand starts a candidate. Its election has a lease that does not expire during the test.
 func stand(t *testing.T, client kubernetes.Interface, name string) *candidate {
 	c := &candidate{leads: make(chan struct{}), done: make(chan struct{})}
 	ctx := klog.NewContext(t.Context(), funcr.New(func(_, line string) {
@@ -56,15 +61,16 @@ func stand(t *testing.T, client kubernetes.Interface, name string) *candidate {
 			LeaseMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: userconfig.LeaseName}, Client: client.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: name},
 		},
-		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		LeaseDuration: time.Hour, RenewDeadline: time.Minute, RetryPeriod: 50 * time.Millisecond,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(c.leads) }, OnStoppedLeading: func() {}},
 	}
-	announce(ctx, &e)
+	lock := announce(ctx, &e)
 	elector, err := leaderelection.NewLeaderElector(e)
 	fatal.If(t, err)
 	go func() {
 		defer close(c.done)
 		elector.Run(ctx)
+		lock.close()
 	}()
 	return c
 }
@@ -72,6 +78,7 @@ func stand(t *testing.T, client kubernetes.Interface, name string) *candidate {
 // A standby says who leads. A leader that is told to stop gives the lease back, and the standby leads
 // long before the lease would have expired.
 func TestStandbyTakesOver(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	client := fake.NewClientset()
 	first := stand(t, client, "first")
 	<-first.leads
@@ -91,6 +98,39 @@ func TestStandbyTakesOver(t *testing.T) {
 	<-second.leads
 	second.stop()
 	<-second.done
+	noFiles(t)
+}
+
+func noFiles(t *testing.T) {
+	t.Helper()
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("processes leave %v, %v", left, err)
+	}
+}
+
+// A standby follows a leader that was killed on the same machine before the lease expires, and removes what the killed one left.
+func TestStandbyFollowsKilled(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	lock, err := lockAlive("first")
+	fatal.If(t, err)
+	if ended("first") || ended("elsewhere") {
+		t.Error("a process that lives, or of which nothing is known, counts as killed")
+	}
+	now := metav1.NowMicro()
+	client := fake.NewClientset(&coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: userconfig.LeaseName},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("first"), LeaseDurationSeconds: ptr.To[int32](3600), AcquireTime: &now,
+			RenewTime: &now},
+	})
+	second := stand(t, client, "second")
+	for !strings.Contains(second.log(), `Standby: another scheduler leads" "leader"="first"`) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	fatal.If(t, lock.Close()) // as the kernel does
+	<-second.leads
+	second.stop()
+	<-second.done
+	noFiles(t)
 }
 
 // Everything that keeps books of one cluster competes for one lease, whatever its profiles.
@@ -133,6 +173,23 @@ var doors = []struct {
 	{method: http.MethodGet, path: "/debug/pprof/", profiling: true},
 	{method: http.MethodGet, path: "/debug/pprof/heap", profiling: true},
 	{method: http.MethodPut, path: "/debug/flags/v", profiling: true},
+}
+
+// Strange tokens, which anybody may send, are refused and do not fill the log.
+func TestStrangeTokens(t *testing.T) {
+	lines := 0
+	ctx := klog.NewContext(t.Context(), funcr.New(func(string, string) { lines++ }, funcr.Options{}))
+	strange := tokenUnlessHealth(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+		return nil, false, errors.New("invalid bearer token")
+	}))
+	for range 1000 {
+		if _, ok, err := strange.AuthenticateRequest(httptest.NewRequestWithContext(ctx, http.MethodGet, "/metrics", nil)); ok || err != nil {
+			t.Fatal("let in, or logged by upstream:", ok, err)
+		}
+	}
+	if lines < 1 || lines > 10 {
+		t.Errorf("%d lines", lines)
+	}
 }
 
 // Every path of the endpoint is asked without a token, with one that the cluster does not know, and with

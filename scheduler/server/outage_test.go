@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -92,13 +93,23 @@ func (l *lab) proxy(t *testing.T) *tcpProxy {
 	return p
 }
 
+// shortLease is a configuration whose lease is lost within seconds.
+type shortLease struct{ Config }
+
+// YAMLFor implements Configuration.
+func (s shortLease) YAMLFor(kubeconfig string) ([]byte, error) {
+	text, err := s.Config.YAMLFor(kubeconfig)
+	const elects = "leaderElect: true\n"
+	return bytes.Replace(text, []byte(elects), []byte(elects+"  leaseDuration: 3s\n  renewDeadline: 2s\n  retryPeriod: 300ms\n"), 1), err
+}
+
 // A leader that cannot renew its lease, because the API server refuses connections or hangs, stands by again, and schedules after it.
 func (l *lab) testLeaseLost(t *testing.T) {
 	p := l.proxy(t)
 	var log lines
 	const name = "leader"
 	c := Config{Profiles: []Profile{{SchedulerName: name, Args: Args{Policy: "best-fit"}}}, QPS: 1000, LeaderElect: true}
-	defer l.runOn(log.context(context.Background()), t, c, l.through(t, p.address))()
+	defer l.start(log.context(context.Background()), t, shortLease{c}, l.through(t, p.address))()
 	for i, leave := range []func() error{p.Refuse, p.Hang, nil} {
 		l.until(t, "the scheduler to lead", func() error {
 			if n := log.count("This scheduler leads: it schedules"); n != i+1 {

@@ -75,7 +75,10 @@ func (p *process) setUp(ctx context.Context) (err error) {
 }
 
 // close frees what does not end with the context of newProcess.
-func (p *process) close() { p.config.EventBroadcaster.Shutdown() }
+func (p *process) close() {
+	p.lease.close()
+	p.config.EventBroadcaster.Shutdown()
+}
 
 // tellSkew logs that this scheduler and the API server do not fit, as soon as the server answers. A scheduler that is newer may wait
 // for objects that the server does not have.

@@ -80,7 +80,28 @@ func fillAndClean(ctx context.Context, t *testing.T, bed *testbed.Bed) {
 		}
 	}
 	checkPods(ctx, t, client, plan.Fills()[1].Pods)
+	leavesSlowly(ctx, t, client)
 	clean(ctx, t, client, cleaner, checkOther)
+}
+
+// leavesSlowly adds a pod of the run that takes a few seconds to end.
+func leavesSlowly(ctx context.Context, t *testing.T, client kubernetes.Interface) {
+	t.Helper()
+	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{LabelSelector: workload.LabelRun + "=it"})
+	if err != nil || len(pods.Items) == 0 {
+		t.Fatal("no pod of the run:", err)
+	}
+	of := pods.Items[0]
+	if _, err := client.CoreV1().Pods(of.Namespace).Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "slow", Labels: map[string]string{
+			workload.LabelManagedBy: workload.ManagedBy, workload.LabelRun: "it",
+		}},
+		Spec: corev1.PodSpec{NodeName: of.Spec.NodeName, Containers: []corev1.Container{{
+			Name: "app", Image: "img", Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 5}}},
+		}}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // lines are the lines of a log.
