@@ -22,6 +22,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
+	"gnnsched/internal/promapi"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/plugin/canary"
@@ -193,8 +194,8 @@ func readRequest(c *ucli.Context, variant string) (request, error) {
 	return r, nil
 }
 
-// schedulerConfig turns the flags into a configuration. It also reads the checkpoint, because
-// the scheduler would only fall back to upstream's scores if it could not.
+// schedulerConfig turns the flags into a configuration. A scheduler with a bad checkpoint starts with upstream's scores, says so and
+// waits for a better file. A shadow serves nobody: it is refused.
 func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	cfg := server.Config{
 		QPS:         kubeconfig.UnlimitedQPS,
@@ -228,7 +229,7 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	if err := cfg.Validate(); err != nil {
 		return cfg, exit.New(exit.Usage, err, "see --help")
 	}
-	if path := c.String("checkpoint"); path != "" && !c.Bool("learn") { // with --learn the file need not exist
+	if path := c.String("checkpoint"); path != "" && c.Bool(shadow.Flag) {
 		_, err = neural.Load(path)
 	}
 	return cfg, err
@@ -389,7 +390,7 @@ func usageConfig(c *ucli.Context) (*usage.Config, error) {
 		}
 		return nil, nil
 	}
-	out := &usage.Config{Source: c.String("usage"), Address: c.String("usage-address")}
+	out := &usage.Config{Source: c.String("usage"), Server: promapi.Server{Address: c.String("usage-address")}}
 	checked := *out // omitted values stay out of --print-config
 	if err := checked.Default(); err != nil {
 		return nil, exit.New(exit.Usage, err, "see --help")

@@ -30,12 +30,20 @@ const maxAnswer = 64 << 20 // bytes of one answer; 10,000 pods take about 2 MB
 // Server says where a Prometheus server is and how to reach it.
 type Server struct {
 	// Address is the server's URL, such as https://prometheus:9090. It has no user and no password.
-	Address string
-	// The files, in PEM, with the certificates that sign the server's certificate and with the client's own certificate
-	// and key, and one with a bearer token. All but CAFile are read again when they change.
-	CAFile, CertFile, KeyFile, TokenFile string
+	Address string `json:"address,omitempty"`
+	// CAFile, CertFile, KeyFile and TokenFile are files: in PEM the certificates that sign the server's certificate and the client's own
+	// certificate and key, and a bearer token. All but CAFile are read again when they change.
+	CAFile    string `json:"caFile,omitempty"`
+	CertFile  string `json:"certFile,omitempty"`
+	KeyFile   string `json:"keyFile,omitempty"`
+	TokenFile string `json:"tokenFile,omitempty"`
+	// HeadersFile has headers of each request, a line each, such as those of a tenant or of basic authentication. It is read again when it
+	// changes.
+	HeadersFile string `json:"headersFile,omitempty"`
 	// ServerName is the name in the server's certificate, if it differs from the host of Address.
-	ServerName string
+	ServerName string `json:"serverName,omitempty"`
+	// ClusterLabel, NAME=VALUE, chooses the series of one cluster of several.
+	ClusterLabel string `json:"clusterLabel,omitempty"`
 }
 
 // Validate returns the first fault of a server.
@@ -53,6 +61,9 @@ func (s Server) Validate() error {
 	case (s.CertFile == "") != (s.KeyFile == ""):
 		return errors.New("certFile and keyFile belong together")
 	}
+	if label, _, pair := strings.Cut(s.ClusterLabel, "="); s.ClusterLabel != "" && (!pair || !model.LegacyValidation.IsValidLabelName(label)) {
+		return fmt.Errorf("cluster label %q: write it as cluster=east", s.ClusterLabel)
+	}
 	return nil
 }
 
@@ -63,32 +74,43 @@ func loopback(host string) bool {
 
 // Client asks one server. Its methods may be called from several goroutines.
 type Client struct {
-	HTTP *http.Client
-	URL  string // without the path of the API
+	HTTP    *http.Client
+	URL     string // without the path of the API
+	matcher string // of the series of one cluster, such as cluster="east"; empty: all
 	// Warn, if not nil, is called with each warning in an answer. A warning means that data may be missing from the answer.
 	Warn func(string)
 }
 
 // New returns a client of a valid server. It reads the certificates.
 func New(s Server) (*Client, error) {
-	if err := files.Check(files.Text, s.CAFile, s.CertFile, s.KeyFile, s.TokenFile); err != nil {
-		return nil, fmt.Errorf("certificates or token for %s: %w", s.Address, err)
+	if err := files.Check(files.Text, s.CAFile, s.CertFile, s.KeyFile); err != nil {
+		return nil, fmt.Errorf("certificates for %s: %w", s.Address, err)
 	}
 	transport, err := rest.TransportFor(&rest.Config{
-		Host: s.Address, BearerTokenFile: s.TokenFile,
+		Host:            s.Address,
 		TLSClientConfig: rest.TLSClientConfig{CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, ServerName: s.ServerName},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("certificates or token for %s: %w", s.Address, err)
+		return nil, fmt.Errorf("certificates for %s: %w", s.Address, err)
 	}
-	// A redirect could lead the token elsewhere.
-	refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{HTTP: &http.Client{Transport: transport, CheckRedirect: refuse}, URL: strings.TrimSuffix(s.Address, "/")}, nil
+	at, err := url.Parse(s.Address)
+	if err != nil {
+		return nil, err
+	}
+	headed := headed{transport, s, at}
+	if _, err := headed.headers(); err != nil {
+		return nil, fmt.Errorf("token or headers for %s: %w", s.Address, err)
+	}
+	c := &Client{HTTP: &http.Client{Transport: headed}, URL: strings.TrimSuffix(s.Address, "/")}
+	if label, value, is := strings.Cut(s.ClusterLabel, "="); is {
+		c.matcher = fmt.Sprintf("%s=%q", label, value)
+	}
+	return c, nil
 }
 
 // Query returns the vector that a query gives for a time; the zero time is now.
 func (c *Client) Query(ctx context.Context, query string, at time.Time) (model.Vector, error) {
-	value, err := c.ask(func(a v1.API) (model.Value, v1.Warnings, error) { return a.Query(ctx, query, at) })
+	value, err := c.ask(func(a v1.API) (model.Value, v1.Warnings, error) { return a.Query(ctx, c.narrow(query), at) })
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +127,7 @@ func (c *Client) Query(ctx context.Context, query string, at time.Time) (model.V
 // Range returns a query's result for the times from, from + step, and so on up to to.
 func (c *Client) Range(ctx context.Context, query string, from, to time.Time, step time.Duration) (model.Matrix, error) {
 	value, err := c.ask(func(a v1.API) (model.Value, v1.Warnings, error) {
-		return a.QueryRange(ctx, query, v1.Range{Start: from, End: to, Step: step})
+		return a.QueryRange(ctx, c.narrow(query), v1.Range{Start: from, End: to, Step: step})
 	})
 	if err != nil {
 		return nil, err
@@ -269,6 +291,8 @@ func Flags(prefix string) []ucli.Flag {
 		&ucli.StringFlag{Name: prefix + "cert-file", Usage: "PEM `FILE` with a client certificate for Prometheus and its key"},
 		&ucli.StringFlag{Name: prefix + "server-name", Usage: "`NAME` in Prometheus' certificate, if it is not that of the URL"},
 		&ucli.StringFlag{Name: prefix + "token-file", Usage: "`FILE` with a bearer token for Prometheus"},
+		&ucli.StringFlag{Name: prefix + "headers-file", Usage: "`FILE` with headers for Prometheus, a line each, such as X-Scope-OrgID: team"},
+		&ucli.StringFlag{Name: "cluster-label", Usage: "with --prometheus, read the series with this `NAME=VALUE` only, as of one cluster of several"},
 	}
 }
 
@@ -278,6 +302,7 @@ func serverFromFlags(c *ucli.Context, prefix string) Server {
 		Address: c.String("prometheus"), CAFile: c.String(prefix + "ca-file"),
 		CertFile: c.String(prefix + "cert-file"), KeyFile: c.String(prefix + "cert-file"),
 		TokenFile: c.String(prefix + "token-file"), ServerName: c.String(prefix + "server-name"),
+		HeadersFile: c.String(prefix + "headers-file"), ClusterLabel: c.String("cluster-label"),
 	}
 }
 
@@ -303,7 +328,7 @@ func Explain(err error, prefix string) *exit.Error {
 func ClientFromFlags(c *ucli.Context, prefix string, log zerolog.Logger) (*Client, error) {
 	server := serverFromFlags(c, prefix)
 	hint := fmt.Sprintf("files and names are those of --%[1]sca-file, --%[1]scert-file, "+
-		"--%[1]sserver-name and --%[1]stoken-file", prefix)
+		"--%[1]sserver-name, --%[1]stoken-file and --%[1]sheaders-file", prefix)
 	if err := server.Validate(); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--prometheus: %w", err), hint)
 	}

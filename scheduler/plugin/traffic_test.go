@@ -18,6 +18,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
+	"gnnsched/internal/promapi"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/policy/preference"
@@ -64,7 +65,7 @@ func measuring(t *testing.T, rates map[[2]string]float64) traffic.Measured {
 		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[%s]}}`, strings.Join(samples, ","))
 	}))
 	t.Cleanup(server.Close)
-	return traffic.Measured{Address: server.URL}
+	return traffic.Measured{Server: promapi.Server{Address: server.URL}}
 }
 
 // recounted returns the nodes as the simulator would see them with these pods on them, where each web pod exchanges 60

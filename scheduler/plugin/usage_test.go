@@ -14,6 +14,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"gnnsched/internal/fatal"
+	"gnnsched/internal/promapi"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/usage"
 )
@@ -37,7 +38,7 @@ func idleAndHot(t *testing.T) (source *usage.Config, idle, hot *v1.Node) {
 	node := func(name string) *v1.Node {
 		return st.MakeNode().Name(name).Capacity(map[v1.ResourceName]string{"cpu": "4", "memory": "8Gi", "pods": "110"}).Obj()
 	}
-	return &usage.Config{Source: usage.PrometheusSource, Address: prometheus.URL, Queries: map[string]string{"node_cpu": "cpu"}},
+	return &usage.Config{Source: usage.PrometheusSource, Server: promapi.Server{Address: prometheus.URL}, Queries: map[string]string{"node_cpu": "cpu"}},
 		node("idle"), node("hot")
 }
 

@@ -23,6 +23,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/fatal"
+	"gnnsched/internal/promapi"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/plugin/traffic"
@@ -85,7 +86,7 @@ func startSwitched(t *testing.T) (*switched, usage.Config) {
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	queries := map[string]string{"node_cpu": "cpu", "node_memory": "memory"}
-	return s, usage.Config{Source: usage.PrometheusSource, Address: server.URL, Queries: queries}
+	return s, usage.Config{Source: usage.PrometheusSource, Server: promapi.Server{Address: server.URL}, Queries: queries}
 }
 
 // usageCounts waits until both workers are measured and a pod goes where usage says. On a busy machine a measurement may be too
@@ -248,7 +249,7 @@ func TestTraffic(t *testing.T) {
 	t.Cleanup(prometheus.Close)
 	stop := l.schedule(t, Profile{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}},
 		Profile{SchedulerName: "near", Args: Args{Policy: "greedy:traffic", Preferences: preference.Declared,
-			Traffic: &traffic.Config{Network: links, Measured: traffic.Measured{Address: prometheus.URL}}}})
+			Traffic: &traffic.Config{Network: links, Measured: traffic.Measured{Server: promapi.Server{Address: prometheus.URL}}}}})
 	defer stop()
 	l.until(t, "a measurement", func() error {
 		if l.metrics(t).sum("gnnsched_traffic_polls_total", "result", "ok") == 0 {

@@ -24,20 +24,10 @@ const (
 // Config says where measured usage comes from.
 type Config struct {
 	// Source is prometheus or metrics.k8s.io, which has CPU and memory only.
-	Source string `json:"source"`
-	// Address is the URL of Prometheus, such as https://prometheus:9090. User and password may not
-	// stand in it; use TokenFile.
-	Address string `json:"address,omitempty"`
+	Source         string `json:"source"`
+	promapi.Server `json:",inline"`
 	// Queries replaces the default queries by name. An empty query is not asked.
 	Queries map[string]string `json:"queries,omitempty"`
-	// CAFile, CertFile, KeyFile and TokenFile are files: in PEM the certificates that sign Prometheus' certificate and the client's own
-	// certificate and key, and a bearer token. All but CAFile are read again when they change.
-	CAFile    string `json:"caFile,omitempty"`
-	CertFile  string `json:"certFile,omitempty"`
-	KeyFile   string `json:"keyFile,omitempty"`
-	TokenFile string `json:"tokenFile,omitempty"`
-	// ServerName is the name in Prometheus' certificate, if it differs from the host of Address.
-	ServerName string `json:"serverName,omitempty"`
 	// Interval is the time between two measurements, 15s by default, and Timeout that after which one is given up,
 	// 10s by default, but at most MaxAge.
 	Interval metav1.Duration `json:"interval,omitempty"`
@@ -96,8 +86,7 @@ func (c *Config) validate() error {
 	case PrometheusSource:
 		return c.validatePrometheus()
 	case MetricsAPISource:
-		if c.Address != "" || len(c.Queries) > 0 || c.TokenFile != "" || c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" ||
-			c.ServerName != "" {
+		if c.Server != (promapi.Server{}) || len(c.Queries) > 0 {
 			return fmt.Errorf("usage: source %s is asked over the API server: address, queries, files and serverName are for %s",
 				MetricsAPISource, PrometheusSource)
 		}
@@ -107,7 +96,7 @@ func (c *Config) validate() error {
 }
 
 func (c *Config) validatePrometheus() error {
-	if err := c.server().Validate(); err != nil {
+	if err := c.Server.Validate(); err != nil {
 		return fmt.Errorf("usage: %w", err)
 	}
 	for name := range c.Queries {
@@ -122,10 +111,4 @@ func (c *Config) validatePrometheus() error {
 func (c *Config) KnowsThrottled() bool {
 	query, replaced := c.Queries[throttledQuery]
 	return c.Source == PrometheusSource && (!replaced || query != "")
-}
-
-func (c *Config) server() promapi.Server {
-	return promapi.Server{
-		Address: c.Address, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, TokenFile: c.TokenFile, ServerName: c.ServerName,
-	}
 }

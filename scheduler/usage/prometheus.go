@@ -31,7 +31,7 @@ type prometheus struct {
 
 // newPrometheus returns the source of a valid configuration. It reads the certificates.
 func newPrometheus(c Config) (*prometheus, error) {
-	client, err := promapi.New(c.server())
+	client, err := promapi.New(c.Server)
 	if err != nil {
 		return nil, fmt.Errorf("usage: %w", err)
 	}

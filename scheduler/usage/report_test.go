@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"gnnsched/internal/promapi"
 )
 
 // A report names the nodes scored by requests, with the reasons, and the age of the newest value.
@@ -100,7 +102,7 @@ func TestStartWaitsForTheNodes(t *testing.T) {
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(node), 0)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	config := Config{Source: PrometheusSource, Address: prometheus.URL}
+	config := Config{Source: PrometheusSource, Server: promapi.Server{Address: prometheus.URL}}
 	view, err := Start(ctx, &config, handle{factory: factory}, klog.Background())
 	if err != nil {
 		t.Fatal(err)

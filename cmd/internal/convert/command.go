@@ -121,7 +121,7 @@ func run(c *ucli.Context) error {
 		return exit.New(exit.Usage, err, hint)
 	}
 	if to := c.String("out"); to != "" {
-		err = os.WriteFile(to, out.Bytes(), 0o644)
+		err = os.WriteFile(to, out.Bytes(), 0o600)
 	} else {
 		_, err = c.App.Writer.Write(out.Bytes())
 	}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/prometheus/common/model"
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
@@ -28,7 +26,6 @@ func prometheusFlags() []ucli.Flag {
 		&ucli.DurationFlag{Name: "chunk", Value: time.Hour, Usage: "with --prometheus, `TIME` that one query covers"},
 		&ucli.DurationFlag{Name: "usage", Value: 5 * time.Minute,
 			Usage: "with --prometheus, `TIME` between two measurements of usage; 0 for none"},
-		&ucli.StringFlag{Name: "cluster-label", Usage: "with --prometheus, read the series with this `NAME=VALUE` only, as of one cluster of several"},
 	}, promapi.Flags("")...)
 }
 
@@ -67,10 +64,7 @@ func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
 	view := cli.NewBar(c.App.ErrWriter, cli.OnTerminal(), log)
 	defer view.Close()
 	conf.Out = out
-	if conf.Ask = client; c.IsSet("cluster-label") {
-		label, value, _ := strings.Cut(c.String("cluster-label"), "=")
-		conf.Ask = history.Only(client, label, value)
-	}
+	conf.Ask = client
 	conf.Progress = func(done float64, pods int) { view.Show(done, "reading", fmt.Sprintf("read %d pods", pods)) }
 	got, err := history.Read(c.Context, conf)
 	if err != nil {
@@ -120,10 +114,7 @@ func historyConfig(c *ucli.Context) (history.Config, error) {
 		}
 		*t.to = at
 	}
-	label, _, given := strings.Cut(c.String("cluster-label"), "=")
 	switch {
-	case c.IsSet("cluster-label") && (!given || !model.LegacyValidation.IsValidLabelName(label)):
-		return conf, exit.Usagef("--cluster-label %q: write it as cluster=east", c.String("cluster-label"))
 	case conf.From.IsZero():
 		return conf, exit.Usagef("--prometheus needs --from, the time at which the record begins")
 	case !conf.To.After(conf.From):

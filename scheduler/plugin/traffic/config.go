@@ -59,7 +59,7 @@ func Load(path string) (*Config, error) {
 	if err := checked.Default(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if _, err := promapi.New(c.Measured.server()); err != nil {
+	if _, err := promapi.New(c.Measured.Server); err != nil {
 		return nil, fmt.Errorf("%s: measured: %w", path, err)
 	}
 	return c, nil

@@ -26,14 +26,7 @@ const defaultQuery = `sum by (source_workload, source_workload_namespace, destin
 
 // Measured says where it is measured what workloads send each other.
 type Measured struct {
-	// Address is the URL of Prometheus, such as https://prometheus:9090. User and password may not stand in it.
-	Address string `json:"address"`
-	// CAFile, CertFile, KeyFile, TokenFile and ServerName are as under usage.
-	CAFile     string `json:"caFile,omitempty"`
-	CertFile   string `json:"certFile,omitempty"`
-	KeyFile    string `json:"keyFile,omitempty"`
-	TokenFile  string `json:"tokenFile,omitempty"`
-	ServerName string `json:"serverName,omitempty"`
+	promapi.Server `json:",inline"`
 	// Query gives bytes a second between two workloads, in both directions together. The default adds up Istio's requests, responses and TCP
 	// bytes.
 	Query string `json:"query,omitempty"`
@@ -47,11 +40,6 @@ type Measured struct {
 }
 
 var defaultLabels = []string{"source_workload", "source_workload_namespace", "destination_workload", "destination_workload_namespace"}
-
-func (c *Measured) server() promapi.Server {
-	return promapi.Server{Address: c.Address, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, TokenFile: c.TokenFile,
-		ServerName: c.ServerName}
-}
 
 // complete fills in what is left out, and returns what is wrong.
 func (c *Measured) complete() error {
@@ -75,7 +63,7 @@ func (c *Measured) complete() error {
 	case c.MaxAge.Duration < c.Interval.Duration:
 		return fmt.Errorf("maxAge is %v, want at least interval (%v)", c.MaxAge.Duration, c.Interval.Duration)
 	}
-	return c.server().Validate()
+	return c.Server.Validate()
 }
 
 // The bounds of a measurement.
@@ -106,7 +94,7 @@ type poller struct {
 }
 
 func newPoller(c Measured, s *sizes, clk clock.WithTicker) (*poller, error) {
-	client, err := promapi.New(c.server())
+	client, err := promapi.New(c.Server)
 	if err != nil {
 		return nil, err
 	}

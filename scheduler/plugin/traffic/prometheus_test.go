@@ -25,6 +25,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
+	"gnnsched/internal/promapi"
 )
 
 // sample is an answer's line about two workloads of the namespace shop.
@@ -45,7 +46,7 @@ func TestMeasuredTraffic(t *testing.T) {
 	defer server.Close()
 	var log bytes.Buffer
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
-	w := newWorldOf(t, Config{Network: links, Measured: Measured{Address: server.URL}}, logger, 3)
+	w := newWorldOf(t, Config{Network: links, Measured: Measured{Server: promapi.Server{Address: server.URL}}}, logger, 3)
 	p := w.view.poller
 	clock := p.asks.Clock.(*testclock.FakeClock)
 	for i, owner := range []string{"web", "api", "db"} {
@@ -132,14 +133,14 @@ func TestMeasuredConfig(t *testing.T) {
 		measured Measured
 		err      string
 	}{
-		{Measured{Address: "https://prometheus:9090"}, ""},
-		{Measured{Address: "http://127.0.0.1:9090", TokenFile: "t", Labels: []string{"a", "b", "c", "d"}, Query: "q"}, ""},
+		{Measured{Server: promapi.Server{Address: "https://prometheus:9090"}}, ""},
+		{Measured{Server: promapi.Server{Address: "http://127.0.0.1:9090", TokenFile: "t"}, Labels: []string{"a", "b", "c", "d"}, Query: "q"}, ""},
 		{Measured{}, "traffic: measured: address must be a URL"},
-		{Measured{Address: "http://prometheus:9090", TokenFile: "t"}, "a token is only sent over https"},
-		{Measured{Address: "https://p", Labels: []string{"a", "b"}}, "labels: there are 2, want 4"},
-		{Measured{Address: "https://p", Interval: duration(time.Second)}, "interval is 1s, want a time from 5s to 10m"},
-		{Measured{Address: "https://p", MaxAge: duration(time.Second)}, "maxAge is 1s, want at least interval (30s)"},
-		{Measured{Address: "https://p", Timeout: duration(-1)}, "timeout is -1ns, want more than 0"},
+		{Measured{Server: promapi.Server{Address: "http://prometheus:9090", TokenFile: "t"}}, "a token is only sent over https"},
+		{Measured{Server: promapi.Server{Address: "https://p"}, Labels: []string{"a", "b"}}, "labels: there are 2, want 4"},
+		{Measured{Server: promapi.Server{Address: "https://p"}, Interval: duration(time.Second)}, "interval is 1s, want a time from 5s to 10m"},
+		{Measured{Server: promapi.Server{Address: "https://p"}, MaxAge: duration(time.Second)}, "maxAge is 1s, want at least interval (30s)"},
+		{Measured{Server: promapi.Server{Address: "https://p"}, Timeout: duration(-1)}, "timeout is -1ns, want more than 0"},
 	} {
 		config := Config{Network: links, Measured: c.measured}
 		if err := config.Default(); (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
@@ -226,8 +227,8 @@ func TestConfigDefault(t *testing.T) {
 		config Config
 		err    string
 	}{
-		{config: Config{Network: links, Measured: Measured{Address: source}}},
-		{config: Config{Network: links, Measured: Measured{Address: source}, RackLabel: "example.org/rack"}},
+		{config: Config{Network: links, Measured: Measured{Server: promapi.Server{Address: source}}}},
+		{config: Config{Network: links, Measured: Measured{Server: promapi.Server{Address: source}}, RackLabel: "example.org/rack"}},
 		{config: Config{Network: links}, err: "traffic: measured: address must be a URL"},
 		{config: Config{}, err: "traffic: network: all distances are 0"},
 		{config: Config{Network: links, RackLabel: "no label"}, err: `traffic: rackLabel "no label" is not the key of a label`},

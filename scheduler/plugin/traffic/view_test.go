@@ -24,6 +24,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/promapi"
 	"gnnsched/internal/watched"
 )
 
@@ -49,7 +50,7 @@ const source = "http://127.0.0.1:9090"
 
 func newWorld(t testing.TB, log klog.Logger, nodes int) *world {
 	t.Helper()
-	return newWorldOf(t, Config{Network: links, Measured: Measured{Address: source}}, log, nodes)
+	return newWorldOf(t, Config{Network: links, Measured: Measured{Server: promapi.Server{Address: source}}}, log, nodes)
 }
 
 func newWorldOf(t testing.TB, c Config, log klog.Logger, nodes int) *world {

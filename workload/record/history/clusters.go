@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -69,37 +68,4 @@ func (r *reader) apart(ctx context.Context, at time.Time) error {
 // differs reports whether both metrics have a label, with different values.
 func differs(label model.LabelName, a, b model.Metric) bool {
 	return a[label] != "" && b[label] != "" && a[label] != b[label]
-}
-
-// only is an Asker that asks for the series of one cluster.
-type only struct {
-	Asker
-	matcher string // such as cluster="east"
-}
-
-// Only returns an Asker for the series with a value of a label.
-func Only(a Asker, label, value string) Asker {
-	return only{a, fmt.Sprintf("%s=%q", label, value)}
-}
-
-// series matches the names of the series that a record is made of, and the brace of their matchers.
-var series = regexp.MustCompile(`\b(kube_(pod|node)_\w+|container_(cpu|memory)_\w+)(\{?)`)
-
-func (o only) narrow(query string) string {
-	return series.ReplaceAllStringFunc(query, func(s string) string {
-		if name, open := strings.CutSuffix(s, "{"); open {
-			return name + "{" + o.matcher + ","
-		}
-		return s + "{" + o.matcher + "}"
-	})
-}
-
-// Query implements Asker.
-func (o only) Query(ctx context.Context, query string, at time.Time) (model.Vector, error) {
-	return o.Asker.Query(ctx, o.narrow(query), at)
-}
-
-// Range implements Asker.
-func (o only) Range(ctx context.Context, query string, from, to time.Time, step time.Duration) (model.Matrix, error) {
-	return o.Asker.Range(ctx, o.narrow(query), from, to, step)
 }

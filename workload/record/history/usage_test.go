@@ -114,19 +114,6 @@ func TestSeveralClusters(t *testing.T) {
 	}
 }
 
-func TestOnly(t *testing.T) {
-	for query, want := range map[string]string{
-		"group by (node) (kube_node_info)": `group by (node) (kube_node_info{cluster="a\"b"})`,
-		`max by (container_name) (rate(container_cpu_usage_seconds_total{id="/"}[5m]))`: `max by (container_name) ` +
-			`(rate(container_cpu_usage_seconds_total{cluster="a\"b",id="/"}[5m]))`,
-		"timestamp(kube_node_labels)": `timestamp(kube_node_labels{cluster="a\"b"})`,
-	} {
-		if got := Only(nil, "cluster", `a"b`).(only).narrow(query); got != want {
-			t.Errorf("%s: %s", query, got)
-		}
-	}
-}
-
 // A pod with a container that finished early stays until it is deleted.
 func TestLeave(t *testing.T) {
 	for _, c := range []struct {
