@@ -68,7 +68,8 @@ func (c *child) start() error {
 	cmd := exec.Command(c.command[0], c.command[1:]...)
 	c.last = &tail{}
 	cmd.Stderr = c.last
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is the worker's
+	cmd.Env = append(os.Environ(), "TMPDIR="+c.command[len(c.command)-1]) // what a killed child leaves is in the worker's folder
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                 // Ctrl-C is the worker's
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err

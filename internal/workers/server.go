@@ -10,11 +10,15 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 )
 
 // Serving configures a Server.
@@ -22,6 +26,7 @@ type Serving struct {
 	Dir    string      // of the queue; of one process at a time
 	Listen string      // HOST:PORT for other processes; empty: none
 	TLS    *tls.Config // of HOST; a host that is not loopback needs one
+	Log    zerolog.Logger
 }
 
 // Server is a NATS server in this process, with a queue in a folder.
@@ -29,6 +34,9 @@ type Server struct {
 	nats  *server.Server
 	lock  *os.File
 	token string
+	full  atomic.Bool // a write failed for want of room
+	end   context.CancelFunc
+	tasks sync.WaitGroup // until end
 }
 
 // Serve starts a server. Who connects shows a certificate of the authority or, where there is none, the token, which is in the file "token"
@@ -47,7 +55,7 @@ func Serve(s Serving) (*Server, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	out := &Server{}
+	out := &Server{end: func() {}}
 	var err error
 	// Two servers in one folder would destroy it, and do not notice each other. The kernel frees the lock when a process dies.
 	if out.lock, err = os.OpenFile(filepath.Join(s.Dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
@@ -65,6 +73,7 @@ func Serve(s Serving) (*Server, error) {
 		out.nats, err = server.NewServer(o)
 	}
 	if err == nil {
+		out.nats.SetLogger(diary{full: &out.full}, false, false)
 		out.nats.Start()
 		if !out.nats.ReadyForConnections(20 * time.Second) {
 			err = fmt.Errorf("the server of the queue in %s did not start in 20 s; is %s in use?", s.Dir, s.Listen)
@@ -74,8 +83,69 @@ func Serve(s Serving) (*Server, error) {
 		out.Close()
 		return nil, err
 	}
+	var ctx context.Context
+	ctx, out.end = context.WithCancel(context.Background())
+	out.tasks.Go(func() { out.goOn(ctx, o.StoreDir, s.Log) })
 	return out, nil
 }
+
+// room is the free space in bytes with which a queue goes on.
+const room = 64 << 20
+
+// goOn starts JetStream anew when there is room again after a write failed: streams remember the failure for ever.
+func (s *Server) goOn(ctx context.Context, dir string, log zerolog.Logger) {
+	for said := false; pause(ctx, time.Second); {
+		if !s.full.Load() {
+			continue
+		}
+		if !said {
+			log.Error().Str("folder", dir).Msg("no space left on the disk of the queue: units wait until there is")
+			said = true
+		}
+		var disk unix.Statfs_t
+		if unix.Statfs(dir, &disk) != nil || disk.Bavail*uint64(disk.Bsize) < room {
+			continue
+		}
+		s.full.Store(false)
+		err := s.nats.ShutdownJetStream()
+		if err == nil {
+			err = s.nats.EnableJetStream(&server.JetStreamConfig{StoreDir: dir})
+		}
+		if err != nil {
+			s.full.Store(true)
+			continue
+		}
+		said = false
+		log.Info().Msg("the disk of the queue has room again: units are computed")
+	}
+}
+
+// diary hears the server's errors, and looks for full disks: clients are not told of them.
+type diary struct{ full *atomic.Bool }
+
+// Errorf implements server.Logger.
+func (d diary) Errorf(_ string, values ...any) {
+	for _, v := range values {
+		if err, is := v.(error); is && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) {
+			d.full.Store(true)
+		}
+	}
+}
+
+// Noticef implements server.Logger.
+func (diary) Noticef(string, ...any) {}
+
+// Warnf implements server.Logger.
+func (diary) Warnf(string, ...any) {}
+
+// Fatalf implements server.Logger.
+func (diary) Fatalf(string, ...any) {}
+
+// Debugf implements server.Logger.
+func (diary) Debugf(string, ...any) {}
+
+// Tracef implements server.Logger.
+func (diary) Tracef(string, ...any) {}
 
 // ErrInUse says that another process has the folder of a queue.
 var ErrInUse = errors.New("another process has a queue in this folder")
@@ -123,6 +193,8 @@ func (s *Server) Connect(ctx context.Context) (*Queue, error) {
 
 // Close ends the server. What it holds stays in the folder.
 func (s *Server) Close() {
+	s.end()
+	s.tasks.Wait()
 	if s.nats != nil {
 		s.nats.Shutdown()
 		s.nats.WaitForShutdown()

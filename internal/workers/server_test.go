@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,25 @@ func TestServe(t *testing.T) {
 		if _, err := Serve(Serving{Dir: t.TempDir(), Listen: address}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", address, err)
 		}
+	}
+}
+
+// The folder of a worker that was killed is removed by the next one; those of others at work stay.
+func TestFolder(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	fatal.If(t, os.MkdirAll(filepath.Join(os.TempDir(), folderPrefix+"killed", "gnnsched-world-1"), 0o700))
+	first, removeFirst, err := folder()
+	fatal.If(t, err)
+	second, removeSecond, err := folder()
+	fatal.If(t, err)
+	all, err := filepath.Glob(filepath.Join(os.TempDir(), "*"))
+	if err != nil || len(all) != 2 || !slices.Contains(all, first) || !slices.Contains(all, second) {
+		t.Error(all, err)
+	}
+	removeFirst()
+	removeSecond()
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+		t.Error(left, err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,11 +44,11 @@ var (
 
 // Run works until ctx ends. Then it takes no new units, and gives those that do not end within the grace to others at once.
 func (w *Worker) Run(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "gnnsched-work-")
+	dir, remove, err := folder()
 	if err != nil {
 		return fmt.Errorf("folder for data: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	w.files = fileCache{dir: dir, get: w.Queue.get, used: map[string]int{}}
 	measured.Register()
 	answering, err := micro.AddService(w.Queue.nc, micro.Config{

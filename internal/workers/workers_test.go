@@ -208,7 +208,7 @@ func TestFailures(t *testing.T) {
 	checkSquares(t, got, err)
 }
 
-// Workers that are killed and a server that starts again cost time, and no result.
+// Workers that are killed, a server that starts again and a disk that was full cost time, and no result.
 func TestKills(t *testing.T) {
 	dir := t.TempDir()
 	server, err := Serve(Serving{Dir: dir, Listen: "127.0.0.1:0"})
@@ -244,6 +244,11 @@ func TestKills(t *testing.T) {
 				return err
 			}
 			all[1] = start()
+		case 12:
+			diary{&server.full}.Errorf("%v", fmt.Errorf("store a message: %w", syscall.ENOSPC))
+			for server.full.Load() {
+				time.Sleep(10 * time.Millisecond)
+			}
 		}
 		return nil
 	})

@@ -62,13 +62,13 @@ func (p Program) run(c *ucli.Context) error {
 	defer closer.Close()
 	var q *workers.Queue
 	if listen != "" {
-		server, err := serve(c, listen)
+		server, err := serve(c, listen, log)
 		if err != nil {
 			return err
 		}
 		defer server.Close()
 		log.Info().Str("url", server.URL()).Msg("the queue waits for " + p.Work + " and workers")
-		if q, err = server.Connect(c.Context); err != nil {
+		if q, err = connect(c.Context, server); err != nil {
 			return err
 		}
 	} else if q, err = dial(c, url); err != nil {
@@ -79,12 +79,12 @@ func (p Program) run(c *ucli.Context) error {
 }
 
 // serve starts the queue of --listen; "" listens nowhere.
-func serve(c *ucli.Context, listen string) (*workers.Server, error) {
+func serve(c *ucli.Context, listen string, log zerolog.Logger) (*workers.Server, error) {
 	tls, err := queueTLS(c)
 	if err != nil {
 		return nil, err
 	}
-	s, err := workers.Serve(workers.Serving{Dir: c.String("queue"), Listen: listen, TLS: tls})
+	s, err := workers.Serve(workers.Serving{Dir: c.String("queue"), Listen: listen, TLS: tls, Log: log})
 	if errors.Is(err, workers.ErrInUse) {
 		return nil, exit.New(exit.Usage, err, "use that one with --workers or --connect and its URL, or choose another folder with --queue")
 	}
@@ -92,6 +92,15 @@ func serve(c *ucli.Context, listen string) (*workers.Server, error) {
 		return nil, exit.New(exit.Usage, err, "docs/how-to/workers.md describes addresses and certificates")
 	}
 	return s, nil
+}
+
+// connect connects to the queue of this process, which reserves its space.
+func connect(ctx context.Context, server *workers.Server) (*workers.Queue, error) {
+	q, err := server.Connect(ctx)
+	if err != nil {
+		return nil, exit.New(exit.Usage, err, "make room in the folder of --queue (2 GiB), or name another")
+	}
+	return q, nil
 }
 
 // dial connects to the queue at a URL.

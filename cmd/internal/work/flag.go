@@ -92,13 +92,15 @@ func (c *Pool) Until(other context.Context) context.Context {
 
 // start starts n processes of this machine, over a queue that nobody else sees.
 func (c *Pool) start(command *ucli.Context, n int) error {
-	server, err := serve(command, "")
+	log := zerolog.New(zerolog.ConsoleWriter{Out: command.App.ErrWriter, NoColor: true,
+		PartsExclude: []string{zerolog.TimestampFieldName}}).Level(zerolog.WarnLevel)
+	server, err := serve(command, "", log)
 	if err != nil {
 		return err
 	}
-	if c.Queue, err = server.Connect(command.Context); err != nil {
+	if c.Queue, err = connect(command.Context, server); err != nil {
 		server.Close()
-		return exit.New(exit.Usage, err, "make room in the folder of --queue (2 GiB), or name another")
+		return err
 	}
 	program, err := os.Executable()
 	if err != nil {
@@ -106,8 +108,7 @@ func (c *Pool) start(command *ucli.Context, n int) error {
 	}
 	w := &workers.Worker{
 		Queue: c.Queue, Name: "this machine", Slots: n, Command: []string{program, "work", "--child"}, Limit: 24 * time.Hour,
-		Log: zerolog.New(zerolog.ConsoleWriter{Out: command.App.ErrWriter, NoColor: true,
-			PartsExclude: []string{zerolog.TimestampFieldName}}).Level(zerolog.WarnLevel),
+		Log: log,
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(command.Context))
 	ended := make(chan struct{})
@@ -333,8 +334,11 @@ func unreachable(err error) error {
 	switch refused := new(jetstream.APIError); {
 	case errors.Is(err, nats.ErrTLS), errors.As(err, &remote) && remote.Op == "remote error", errors.Is(err, nats.ErrSecureConnRequired):
 		hint = "give --tls-dir with certificates of the server's authority, and the URL with a name in the server's certificate"
-	case errors.Is(err, nats.ErrNoResponders), errors.As(err, &refused):
-		hint = "switch JetStream on at the server, and give it 2 GiB of storage"
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabled),
+		errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		hint = "switch JetStream on at the server"
+	case errors.As(err, &refused):
+		hint = "make room on the server's disk: the queue reserves 2 GiB"
 	case errors.Is(err, nats.ErrAuthorization):
 		hint = "name the folder of the queue on this machine with --queue, give certificates of its authority, or set " + userEnv + " and " +
 			passwordEnv
