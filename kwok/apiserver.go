@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -168,7 +169,7 @@ func ready(ctx context.Context, c rest.Interface) error {
 
 // managedControllers are the controllers of kube-controller-manager that make sense without real machines. The node lifecycle controller
 // removes the not-ready taint that admission puts on new nodes. The protection controllers remove the finalizers that admission adds. The
-// resource claim controller makes the claims of templates, and frees the claims of removed pods.
+// resource claim controller makes the claims of templates, and frees the claims of removed pods. Older releases lack some.
 var managedControllers = []string{
 	"deployment-controller", "replicaset-controller", "replicationcontroller-controller",
 	"statefulset-controller", "daemonset-controller", "job-controller", "cronjob-controller",
@@ -176,14 +177,17 @@ var managedControllers = []string{
 	"pod-garbage-collector-controller", "node-lifecycle-controller", "taint-eviction-controller",
 	"disruption-controller", "resourcequota-controller", "ttl-after-finished-controller",
 	"persistentvolume-binder-controller", "persistentvolumeclaim-protection-controller",
-	"persistentvolume-protection-controller", "resourceclaim-controller",
+	"persistentvolume-protection-controller", "podgroup-protection-controller", "volumeattributesclass-protection-controller",
+	"service-cidr-controller", "resourceclaim-controller", "device-taint-eviction-controller", "ephemeral-volume-controller",
+	"clusterrole-aggregation-controller",
 }
 
 // controllerManagerArgs returns the flags of kube-controller-manager.
 func (cl *Cluster) controllerManagerArgs() []string {
+	unknown := func(name string) bool { return !slices.Contains(kcmapp.KnownControllers(), name) }
 	return []string{
 		"--kubeconfig=" + cl.dir.localKubeconfig(),
-		"--controllers=" + strings.Join(managedControllers, ","),
+		"--controllers=" + strings.Join(slices.DeleteFunc(slices.Clone(managedControllers), unknown), ","),
 		"--leader-elect=false",
 		"--use-service-account-credentials=false",
 		"--secure-port=0",

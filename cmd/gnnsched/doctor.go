@@ -12,8 +12,11 @@ import (
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	"gnnsched/deploy"
 	"gnnsched/internal/choice"
@@ -156,6 +159,46 @@ func (e *examination) cluster(ctx context.Context, client kubernetes.Interface, 
 		if slices.Contains(asked, p.name) {
 			e.rights(ctx, client, p)
 		}
+	}
+	if slices.ContainsFunc(asked, func(name string) bool { return name == "rungnn" || name == "share" }) {
+		e.admitted(ctx, client)
+	}
+}
+
+// admitted tells by dry runs whether the cluster admits pods such as those of `gnnsched deploy`, and which value makes it do so. A user who
+// may not make pods learns nothing.
+func (e *examination) admitted(ctx context.Context, client kubernetes.Interface) {
+	try := func(class string, user *int64) error {
+		_, err := client.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "gnnsched-doctor"},
+			Spec: corev1.PodSpec{
+				PriorityClassName: class, Containers: []corev1.Container{{Name: "scheduler", Image: "gnnsched"}},
+				SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true), RunAsUser: user, FSGroup: user},
+			},
+		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	lacks, _, err := kubeconfig.Lacking(ctx, client, metav1.NamespaceDefault,
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"create"}})
+	if err != nil || len(lacks) > 0 {
+		return
+	}
+	const classless, anyUser = "add --set priorityClassName= to `gnnsched deploy`", "add --set userID=0 to `gnnsched deploy`"
+	_, err = client.Discovery().ServerResourcesForGroupVersion("security.openshift.io/v1")
+	openShift := err == nil
+	const critical = "system-cluster-critical"
+	user := ptr.To[int64](65532)
+	switch err := try(critical, user); {
+	case openShift:
+		e.note("no", "deploy", "OpenShift chooses the users of pods", anyUser)
+	case err == nil:
+		e.note("ok", "deploy", "the cluster admits its pods", "")
+	case try("", user) == nil:
+		e.note("no", "deploy", err.Error(), classless)
+	case try(critical, nil) == nil:
+		e.note("no", "deploy", err.Error(), anyUser)
+	default:
+		e.note("no", "deploy", err.Error(), "ask who runs the cluster what its pods must have")
 	}
 }
 

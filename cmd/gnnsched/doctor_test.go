@@ -3,11 +3,14 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	apiversion "k8s.io/apimachinery/pkg/version"
 	fakediscovery "k8s.io/client-go/discovery/fake"
@@ -17,6 +20,46 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kuberelease"
 )
+
+// What a cluster refuses about the deployed pods is told with the value that helps.
+func TestAdmitted(t *testing.T) {
+	quota := func(p *corev1.Pod) bool { return p.Spec.PriorityClassName != "" }
+	users := func(p *corev1.Pod) bool { return p.Spec.SecurityContext.RunAsUser != nil }
+	openShift := []*metav1.APIResourceList{{GroupVersion: "security.openshift.io/v1"}}
+	for name, c := range map[string]struct {
+		refuses func(*corev1.Pod) bool
+		groups  []*metav1.APIResourceList
+		say     string
+	}{
+		"any pod":        {func(*corev1.Pod) bool { return false }, nil, "ok    deploy         the cluster admits"},
+		"no class (GKE)": {quota, nil, "because\n                     -> add --set priorityClassName= to"},
+		"no users":       {users, nil, "because\n                     -> add --set userID=0 to"},
+		"OpenShift":      {func(*corev1.Pod) bool { return false }, openShift, "-> add --set userID=0 to"},
+		"no pod":         {func(*corev1.Pod) bool { return true }, nil, "because\n                     -> ask"},
+	} {
+		client := fake.NewClientset()
+		client.Resources = c.groups
+		client.PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
+			review.Status.Allowed = true
+			return true, review, nil
+		})
+		client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if len(a.(clienttesting.CreateActionImpl).CreateOptions.DryRun) == 0 {
+				t.Error("a pod was made")
+			}
+			if p := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod); c.refuses(p) {
+				return true, nil, errors.New("forbidden because")
+			}
+			return true, &corev1.Pod{}, nil
+		})
+		var out strings.Builder
+		e := examination{out: &out}
+		if e.admitted(t.Context(), client); e.fault != nil || !strings.Contains(out.String(), c.say) {
+			t.Errorf("%s: %v, want %q:\n%s", name, e.fault, c.say, out.String())
+		}
+	}
+}
 
 func TestCluster(t *testing.T) {
 	fits := "v" + kuberelease.Scheduler + ".3"

@@ -126,7 +126,7 @@ const outputFile = component + ".err"
 
 // openOutput opens the file for the output of a background process and empties it.
 func openOutput(c *ucli.Context) (*os.File, error) {
-	f, err := os.OpenFile(logPath(c, outputFile), os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(logPath(c, outputFile), os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("open the file for the cluster's output: %w", err), "choose another directory with --log-dir")
 	}

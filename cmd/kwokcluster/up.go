@@ -104,7 +104,7 @@ func up(c *ucli.Context, args []string) error {
 // makeDirs makes the directories of the log and of copies of the kubeconfig, and reports each.
 func makeDirs(c *ucli.Context) error {
 	if d := c.String("log-dir"); d != "" {
-		if err := cli.MakeDir(c.App.ErrWriter, d, "--log-dir", 0o755); err != nil {
+		if err := cli.MakeDir(c.App.ErrWriter, d, "--log-dir", 0o700); err != nil {
 			return err
 		}
 	}

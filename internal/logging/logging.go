@@ -82,13 +82,12 @@ const (
 // openFile opens the log file, which rotates.
 func openFile(dir, component string) (io.WriteCloser, error) {
 	hint := "choose a directory that you can write to with --log-dir, or --log-dir='' for no file"
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("create the log directory: %w", err), hint)
 	}
 	path := filepath.Join(dir, component+".log")
-	// lumberjack opens the file at the first line, which is too late for a usage error, and would
-	// make it readable for its owner only.
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	// lumberjack opens the file at the first line, which is too late for a usage error.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
 		err = f.Close()
 	}

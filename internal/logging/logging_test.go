@@ -134,7 +134,7 @@ func TestLogRotates(t *testing.T) {
 		}
 	}
 	fatal.If(t, f.Close())
-	if i, err := os.Stat(filepath.Join(dir, "unit.log")); err != nil || i.Size() > maxMegabytes<<20 || i.Mode().Perm()&0o044 == 0 {
+	if i, err := os.Stat(filepath.Join(dir, "unit.log")); err != nil || i.Size() > maxMegabytes<<20 || i.Mode().Perm() != 0o600 {
 		t.Errorf("the current file: %+v, %v", i, err)
 	}
 	// The oldest files are deleted in the background.

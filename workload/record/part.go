@@ -97,9 +97,6 @@ func write[T row](dir string, p part, give func(func([]T) error) error) (err err
 			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 		}
 	}()
-	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
 	w := parquet.NewGenericWriter[T](f, parquet.Compression(&zstd.Codec{}), parquet.MaxRowsPerRowGroup(groupRows),
 		parquet.KeyValueMetadata(versionKey, strconv.Itoa(version)), parquet.KeyValueMetadata(tableKey, p.table),
 		parquet.CreatedBy("gnnsched", strconv.Itoa(version), ""))

@@ -44,13 +44,13 @@ var ErrLocked = errors.New("another process writes this record")
 // killed process. A folder with other files is refused.
 func Create(dir string, o Options) (*Writer, error) {
 	o.Limit = cmp.Or(o.Limit, defaultLimit)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	if err := ours(dir); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o644)
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}

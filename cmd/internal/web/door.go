@@ -9,8 +9,10 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 
@@ -18,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/shadow"
@@ -102,7 +105,7 @@ const Flag = "http"
 func Flags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: Flag, Usage: "serve a page for a browser at `ADDRESS`, a port or 127.0.0.1:PORT; 0 for any free port. " +
-			"It prints the link"},
+			"It prints the link, or, if its output is no terminal, the file with it"},
 	}
 }
 
@@ -133,11 +136,33 @@ func Serve(c *ucli.Context, of Shown) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(c.Context, config{
+	out, remove, err := linkTo(c.App.ErrWriter, cli.OnTerminal())
+	if err != nil {
+		return nil, err
+	}
+	end, err := start(c.Context, config{
 		Address: address, Title: of.Title, Client: of.Client, Book: of.Recording.Book, Curves: of.Recording.Curves, Shadow: of.Shadow,
 		Usage: measured.Reports, Checkpoint: c.String("checkpoint"),
-		Log: klog.Background(), Out: c.App.ErrWriter,
+		Log: klog.Background(), Out: out,
 	})
+	if err != nil {
+		remove()
+		return nil, err
+	}
+	return func() { end(); remove() }, nil
+}
+
+// linkTo returns where the link with the page's key is written: a terminal, else a file for this user alone, since others may read logs.
+func linkTo(errs io.Writer, terminal bool) (out io.Writer, remove func(), err error) {
+	if terminal {
+		return errs, func() {}, nil
+	}
+	f, err := os.CreateTemp("", "gnnsched-page-*")
+	if err != nil {
+		return nil, nil, exit.New(exit.Usage, fmt.Errorf("--%s: a file for the link: %w", Flag, err), "name a folder with TMPDIR")
+	}
+	fmt.Fprintf(errs, "The link to the page is in %s\n", f.Name())
+	return f, func() { f.Close(); os.Remove(f.Name()) }, nil
 }
 
 // addressOf returns HOST:PORT of the flag's value, in which the host may be missing. Other hosts than loopback are usage

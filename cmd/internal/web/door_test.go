@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 )
 
 func TestAddress(t *testing.T) {
@@ -35,6 +38,31 @@ func TestAddress(t *testing.T) {
 		var e *exit.Error
 		if err != nil && (!errors.As(err, &e) || e.Code != exit.Usage || e.Hint == "") {
 			t.Errorf("%q: %v is no usage error with a hint", text, err)
+		}
+	}
+}
+
+// The link with the key is for a terminal, or for a file that others cannot read.
+func TestLink(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, terminal := range []bool{true, false} {
+		var said bytes.Buffer
+		out, remove, err := linkTo(&said, terminal)
+		fatal.If(t, err)
+		io.WriteString(out, "key")
+		files, err := filepath.Glob(filepath.Join(os.TempDir(), "*"))
+		fatal.If(t, err)
+		if terminal != strings.Contains(said.String(), "key") || terminal != (len(files) == 0) {
+			t.Errorf("terminal %t: %q, %v", terminal, said.String(), files)
+		}
+		for _, f := range files {
+			if i, err := os.Stat(f); err != nil || i.Mode().Perm() != 0o600 || !strings.Contains(said.String(), f) {
+				t.Errorf("%v, %v", i.Mode(), err)
+			}
+		}
+		remove()
+		if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+			t.Error("left:", left, err)
 		}
 	}
 }

@@ -60,8 +60,10 @@ default-scheduler
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
+{{- with .Values.userID }}
+runAsUser: {{ int64 . }}
+runAsGroup: {{ int64 . }}
+{{- end }}
 capabilities:
   drop: [ALL]
 seccompProfile:
@@ -85,7 +87,9 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
 securityContext:
   runAsNonRoot: true
-  fsGroup: 65532 # reads and writes a PersistentVolume
+  {{- with .Values.userID }}
+  fsGroup: {{ int64 . }} # reads and writes a PersistentVolume
+  {{- end }}
   seccompProfile:
     type: RuntimeDefault
 {{- end }}

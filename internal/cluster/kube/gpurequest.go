@@ -42,9 +42,15 @@ func GPURequestOf(annotations map[string]string, requests Amounts) (GPURequest, 
 	return out, err
 }
 
+// maxGPUs is more than any node has. Amounts that are not much larger overflow in thousandths.
+const maxGPUs = 1 << 20
+
 // gpuAmount returns the GPU fields of a request, given the requested GPUResource and GPUMilliResource. words is true if the resource or an
 // annotation for shares is used.
 func gpuAmount(annotations map[string]string, whole, milli int64) (amount cluster.Resources, words bool, err error) {
+	if whole > maxGPUs || milli > maxGPUs*cluster.DeviceMilli {
+		return cluster.Resources{GPU: maxGPUs}, milli > 0, fmt.Errorf("it requests more than %d", maxGPUs)
+	}
 	annotated, err := annotatedAmount(annotations)
 	if err != nil {
 		return resourceAmount(whole, milli), milli > 0, err

@@ -136,6 +136,9 @@ func newPod(r *rand.Rand, number int, scheduler string) *corev1.Pod {
 		Spec: specOf(requests, scheduler),
 	}
 	maps.Copy(p.Annotations, kube.GPUAnnotations(requests, nil))
+	if s := r.Int64N(4); s > 0 { // until the pod ends, after it is deleted gracefully
+		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: s}}}
+	}
 	if decorate != nil {
 		decorate(p)
 	}

@@ -245,7 +245,7 @@ type process struct {
 
 // start starts a program. hint is the user's next step if it is not installed.
 func start(name, hint, log, program string, args ...string) (*process, error) {
-	out, err := os.Create(log)
+	out, err := os.OpenFile(log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("write the log of %s: %w", name, err),
 			"choose a directory that you can write to with --log-dir")

@@ -20,7 +20,7 @@ var ErrLocked = errors.New("another trainer learns into the same file")
 // from another, the trainer of the first may still write what it has learned. The lock is on a file beside
 // the weights, which stays.
 func Lock(ctx context.Context, weights string, patience time.Duration) (unlock func(), err error) {
-	f, err := os.OpenFile(weights+".online.lock", os.O_CREATE|os.O_RDWR, 0o644)
+	f, err := os.OpenFile(weights+".online.lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the weights: %w", err)
 	}

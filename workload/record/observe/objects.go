@@ -158,7 +158,7 @@ func (o *Objects) document(raw json.RawMessage, depth int) error {
 	case doc.Kind == "" && doc.Type != "" && doc.Object != nil:
 		return fmt.Errorf("%w: it has watch events, as of kubectl get --output-watch-events; list the objects without --watch", errNoObjects)
 	case doc.Kind == "" && doc.Items == nil:
-		return fmt.Errorf("%w: a document has no kind", errNoObjects)
+		return o.untyped(raw, depth)
 	case doc.Items == nil && !strings.HasSuffix(doc.Kind, "List"):
 		o.add(raw, typed{}, &listing{namespaces: map[string]bool{}})
 		return nil
@@ -184,6 +184,53 @@ func (o *Objects) document(raw json.RawMessage, depth int) error {
 	return nil
 }
 
+// exported are the lists of an export of kube-scheduler-simulator.
+var exported = map[string]typed{
+	"pods": {kindPod, "v1"}, "nodes": {kindNode, "v1"}, "namespaces": {record.KindNamespace, "v1"},
+	"priorityClasses": {record.KindPriorityClass, "scheduling.k8s.io/v1"},
+}
+
+// untyped takes a document without a kind: an object of a typed list, or an export of kube-scheduler-simulator.
+func (o *Objects) untyped(raw json.RawMessage, depth int) error {
+	if of := shapeOf(raw); of != (typed{}) {
+		o.add(raw, of, &listing{namespaces: map[string]bool{}})
+		return nil
+	}
+	var lists map[string]json.RawMessage
+	if json.Unmarshal(raw, &lists) != nil || lists["pods"] == nil || lists["nodes"] == nil {
+		return fmt.Errorf("%w: a document has no kind", errNoObjects)
+	}
+	for name, of := range exported {
+		list, err := json.Marshal(map[string]any{"kind": of.Kind + "List", "apiVersion": of.Version, "items": lists[name]})
+		if err == nil {
+			err = o.document(list, depth-1)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shapeOf tells pods and nodes without a kind by what they must have; empty for another object.
+func shapeOf(raw json.RawMessage) typed {
+	var is struct {
+		Spec struct {
+			Containers []json.RawMessage `json:"containers"`
+		} `json:"spec"`
+		Status struct {
+			Allocatable map[string]json.RawMessage `json:"allocatable"`
+		} `json:"status"`
+	}
+	switch err := json.Unmarshal(raw, &is); {
+	case err == nil && is.Spec.Containers != nil:
+		return typed{kindPod, "v1"}
+	case err == nil && is.Status.Allocatable != nil:
+		return typed{kindNode, "v1"}
+	}
+	return typed{}
+}
+
 // maxObject is the size in bytes of the largest object that is read. API servers take 3 MiB.
 const maxObject = 4 << 20
 
@@ -197,6 +244,9 @@ func (o *Objects) add(raw json.RawMessage, of typed, l *listing) {
 		} `json:"metadata"`
 	}
 	err := json.Unmarshal(raw, &is)
+	if is.Kind == "" && of.Kind == "" {
+		of = shapeOf(raw)
+	}
 	if is.Kind == "" {
 		is.typed = of
 	}

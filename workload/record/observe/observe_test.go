@@ -351,6 +351,20 @@ func TestReadObjects(t *testing.T) {
 	}
 }
 
+// Objects of typed lists have no kind: their shape tells it.
+func TestWithoutKind(t *testing.T) {
+	const pod = `{"metadata":{"name":"p","namespace":"x","uid":"u"},"spec":{"containers":[{"name":"c"}]}}`
+	const node = `{"metadata":{"name":"n"},"spec":{},"status":{"allocatable":{"cpu":"4"}}}`
+	for _, text := range []string{
+		`[` + pod + `,` + node + `]`, pod + node, `{"items":[` + pod + `,` + node + `]}`,
+		`{"pods":[` + pod + `],"nodes":[` + node + `],"pvs":[],"storageClasses":null,"namespaces":[],"schedulerConfig":{"parallelism":16}}`,
+	} {
+		if o := read(t, text, 1); len(o.Pods) != 1 || len(o.Nodes) != 1 || len(o.LeftOut) != 0 {
+			t.Errorf("%s: %+v", text, o)
+		}
+	}
+}
+
 func TestLeftOut(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"items":[{"kind":"Pod"}]}`: `"": it has no name`,
