@@ -22,6 +22,21 @@ _ROWS = dict(candidate_x="candidates", candidate_node="candidates", action_mask=
              group_x="groups", group_weight="groups", group_node="groups", path_x="paths", path_weight="paths", path_candidate="paths", path_node="paths")
 
 
+if spaces:
+    class _Discrete(spaces.Discrete):  # Gymnasium's take masks of int8 only
+        def sample(self, mask=None, **options):
+            return super().sample(mask if mask is None else np.asarray(mask, np.int8), **options)
+
+    class _MultiDiscrete(spaces.MultiDiscrete):
+        def sample(self, mask=None, **options):
+            return super().sample(mask if mask is None else tuple(np.asarray(m, np.int8) for m in mask), **options)
+
+
+def _not_copied(self, _):
+    """For copy, deepcopy and pickle."""
+    raise TypeError("the simulator is in gnnsched's library and cannot be copied or pickled: make another environment, and reset it with the same seed")
+
+
 class _Batch:
     """Environments of one scenario, and the arrays that they write."""
 
@@ -153,6 +168,10 @@ class _Batch:
         return spaces.Dict(out)
 
 
+def _any_seed():
+    return int(np.random.default_rng().integers(1 << 29))
+
+
 class GnnschedVectorEnv(_VectorEnv):
     """num_envs environments of a scenario, as gymnasium.vector.VectorEnv. An action is the index of a candidate.
 
@@ -175,6 +194,7 @@ class GnnschedVectorEnv(_VectorEnv):
 
     metadata = {"render_modes": []}
     closed = True  # until it is open
+    __reduce_ex__ = _not_copied
 
     def __init__(self, scenario, num_envs=1, *, layout="ragged", features=("base",), graph=False, raw=False, mask="preferred", autoreset=True,
                  threads=0, objective="", wait_cost=None, copy=True, strict=True):
@@ -183,8 +203,8 @@ class GnnschedVectorEnv(_VectorEnv):
         self.about, self.names = self._batch.about, self._batch.names
         self.metadata = {**self.metadata, "autoreset_mode": _NEXT_STEP if autoreset else _DISABLED}
         self.observation_space, self.single_observation_space = self._batch.space(True), self._batch.space(False)
-        self.single_action_space = spaces and spaces.Discrete(self.about["slots"])
-        self.action_space = spaces and spaces.MultiDiscrete(np.full(num_envs, self.about["slots"]))
+        self.single_action_space = spaces and _Discrete(self.about["slots"])
+        self.action_space = spaces and _MultiDiscrete(np.full(num_envs, self.about["slots"]))
         self._obs = None
 
     def _info(self):
@@ -205,7 +225,9 @@ class GnnschedVectorEnv(_VectorEnv):
         if _VectorEnv is not object and isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
         if seed is None and self._obs is None and "episode_seeds" not in options:
-            seed = int(np.random.default_rng().integers(1 << 29))
+            seed = _any_seed()
+        if isinstance(seed, (list, tuple)):
+            seed = [_any_seed() if s is None else s for s in seed]
         self._obs = self._batch.reset(seed, options.get("episode_seeds"), options.get("reset_mask"))
         return self._obs, self._info()
 
@@ -249,6 +271,7 @@ class GnnschedEnv(_Env):
     """One environment, as gymnasium.Env, with the options of GnnschedVectorEnv. The default layout is padded."""
 
     metadata = {"render_modes": []}
+    __reduce_ex__ = _not_copied
 
     def __init__(self, scenario, *, layout="padded", **options):
         self._vector = GnnschedVectorEnv(scenario, 1, autoreset=False, layout=layout, **options)

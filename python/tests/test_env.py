@@ -1,7 +1,9 @@
+import copy
 import ctypes
 import importlib
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -114,11 +116,17 @@ class Rollouts(unittest.TestCase):
             def __contains__(self, x):
                 return x.keys() == self.keys() and all(x[name] in self[name] for name in self)
 
-        def space(*a, **k):
-            return a
+        class Actions:  # as Gymnasium's, which take masks of int8 only
+            def __init__(self, n):
+                self.n = n
+
+            def sample(self, mask=None):
+                for m in mask if isinstance(mask, tuple) else [mask]:
+                    assert m.dtype == np.int8, m.dtype
+                return mask
 
         fake = types.SimpleNamespace(Env=Base, vector=types.SimpleNamespace(VectorEnv=Base, AutoresetMode=types.SimpleNamespace(NEXT_STEP="n", DISABLED="d")),
-                                     spaces=types.SimpleNamespace(Box=Box, Dict=Dict, Discrete=space, MultiDiscrete=space,
+                                     spaces=types.SimpleNamespace(Box=Box, Dict=Dict, Discrete=Actions, MultiDiscrete=Actions,
                                                                   MultiBinary=lambda n: Box(0, 1, (n,), np.int8), Sequence=Rows))
         from gnnsched import env as module
         try:
@@ -127,6 +135,8 @@ class Rollouts(unittest.TestCase):
                 env = module.make_vec("tiny", 2, layout="padded")
                 obs, _ = env.reset(seed=5)
                 self.assertEqual((env.np_random_seed, isinstance(env, Base), env.metadata["autoreset_mode"]), (5, True, "n"))
+                self.assertEqual([list(m) for m in env.action_space.sample(mask=obs["action_mask"])], obs["action_mask"].astype(int).tolist())
+                self.assertEqual(list(env.single_action_space.sample(mask=obs["action_mask"][0])), obs["action_mask"][0].astype(int).tolist())
                 for layout in ("padded", "ragged"):
                     for options in ({}, dict(graph=True, raw=True), dict(features=())):
                         many, one = module.make_vec("traffic", 2, layout=layout, **options), module.make("traffic", layout=layout, strict=False, **options)
@@ -179,6 +189,15 @@ class Errors(unittest.TestCase):
         actions[i] = masked - obs["candidate_offsets"][i]
         with self.assertRaisesRegex(ValueError, "masked"):
             env.step(actions)
+
+    def test_seeds_and_copies(self):
+        env = g.make_vec("small8", 3)
+        for seed in ([1, None, 3], (1, None, 3)):
+            self.assertEqual(env.reset(seed=seed)[1]["seed"][[0, 2]].tolist(), env.reset(seed=[1, 2, 3])[1]["seed"][[0, 2]].tolist())
+        for one in (env, g.make("small8")):
+            for to in (copy.copy, copy.deepcopy, pickle.dumps):
+                with self.assertRaisesRegex(TypeError, "cannot be copied or pickled"):
+                    to(one)
 
     def test_closed(self):
         env = g.make_vec("tiny", 2)
