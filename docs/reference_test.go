@@ -76,7 +76,8 @@ func TestReferenceIsComplete(t *testing.T) {
 // fieldsOf are the structs whose fields the pages list, by page, as FILE TYPE.
 var fieldsOf = map[string][]string{
 	"reference/scheduler-config.md": {"scheduler/plugin/args.go Args", "scheduler/plugin/canary/canary.go Args",
-		"scheduler/plugin/args.go LearnArgs", "scheduler/usage/config.go Config", "scheduler/plugin/traffic/config.go Config"},
+		"scheduler/plugin/args.go LearnArgs", "scheduler/usage/config.go Config", "internal/promapi/promapi.go Server",
+		"scheduler/plugin/traffic/config.go Config"},
 	"reference/nodes.md": {"kwok/nodepool/pool.go Pool", "kwok/nodepool/devices.go Devices"},
 	"reference/scenario-file.md": {"scheduler/sim/config.go Config", "scheduler/sim/process.go Arrivals", "scheduler/sim/running.go Lifetimes", "scheduler/sim/attributes.go Attributes",
 		"scheduler/sim/trace.go Trace", "scheduler/sim/trace.go Resampling", "scheduler/sim/usage.go Usage", "scheduler/sim/traffic.go Traffic",
