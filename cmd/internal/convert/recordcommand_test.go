@@ -39,7 +39,7 @@ func TestWrongFlags(t *testing.T) {
 		"--prometheus: address must be a URL":                 {"--out", dir, "--prometheus", "prometheus:9090"},
 		"--prometheus measures usage":                         {"--out", dir, "--prometheus", "http://p", "--usage", "0"},
 		"--prometheus-cert-file works with --prometheus only": {"--out", dir, "--prometheus-cert-file", "k"},
-		"certificates or token for https://p":                 {"--out", dir, "--prometheus", "https://p", "--prometheus-ca-file", "/none"},
+		"certificates for https://p":                          {"--out", dir, "--prometheus", "https://p", "--prometheus-ca-file", "/none"},
 		"a token is only sent over https":                     {"--out", dir, "--prometheus", "http://p", "--prometheus-token-file", "t"},
 	} {
 		if _, err := runCommand(t, args...); err == nil || !strings.Contains(err.Error(), want) || exit.Code(err) != exit.Usage {

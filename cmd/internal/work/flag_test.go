@@ -69,9 +69,9 @@ func TestBarOfWorkers(t *testing.T) {
 
 // The hint of a server that answers, but cannot have the queue, is not that there is none.
 func TestUnreachable(t *testing.T) {
-	for name, o := range map[string]server.Options{
-		"without JetStream": {},
-		"without room":      {JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: 10 << 20},
+	for hinted, o := range map[string]server.Options{
+		"JetStream":     {},
+		"server's disk": {JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: 10 << 20},
 	} {
 		o.DontListen, o.NoSigs, o.NoLog = true, true, true
 		s, err := server.NewServer(&o)
@@ -83,8 +83,8 @@ func TestUnreachable(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		_, err = workers.Connect(ctx, "nats://this-process", nats.InProcessServer(s))
-		if err == nil || !strings.Contains(hint(err), "JetStream") {
-			t.Errorf("%s: %v; hint: %s", name, err, hint(err))
+		if err == nil || !strings.Contains(hint(err), hinted) {
+			t.Errorf("%v; hint: %s, want %q in it", err, hint(err), hinted)
 		}
 	}
 	if h := hint(nats.ErrAuthorization); !strings.Contains(h, passwordEnv) {
