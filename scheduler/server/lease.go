@@ -53,6 +53,7 @@ func lockAlive(identity string) (*os.File, error) {
 		return nil, err
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		os.Remove(f.Name()) // a file without a lock would say that this process ended
 		f.Close()
 		return nil, err
 	}
