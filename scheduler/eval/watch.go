@@ -127,12 +127,9 @@ func (w *Watch) now(env *sim.Env) float64 {
 	return env.Now()
 }
 
-// frame keeps the state of the cluster. The pending pod waits too.
+// frame keeps the state of the cluster. The pod that is being placed does not wait.
 func (w *Watch) frame(env *sim.Env) {
 	f := Frame{Contender: w.Contender, Seed: w.Seed, At: Round(w.now(env)), Waiting: len(env.Waiting())}
-	if !env.Done() {
-		f.Waiting++
-	}
 	for _, n := range env.Snapshot().Nodes {
 		if w.closed[n.Name] {
 			continue

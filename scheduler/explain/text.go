@@ -23,7 +23,7 @@ func Write(w io.Writer, r decision.Record, net *infer.Network) error {
 	fmt.Fprintf(&b, "Pod %s/%s, %s, scheduler %s%s.\n", r.Namespace, r.Pod, r.Time.UTC().Format("2006-01-02 15:04:05 UTC"),
 		r.Profile, inShadow(r))
 	if r.Node == "" {
-		fmt.Fprintf(&b, "It %s no node: %s.\n", tense(r, "found", "would find"), r.Failure)
+		fmt.Fprintf(&b, "It %s no node: %s.\n", tense(r, "found", "would find"), strings.TrimSuffix(r.Failure, "."))
 		if r.Nominated != "" {
 			fmt.Fprintf(&b, "Preemption makes room for it on %s.\n", r.Nominated)
 		}
@@ -72,7 +72,7 @@ func choice(b *strings.Builder, r decision.Record) {
 		fmt.Fprintf(b, "%s %s %s among %d feasible nodes in %.0f µs.\n", by(r), tense(r, "chose", "would choose"), r.Node, r.Feasible, r.Latency)
 	}
 	if r.Preferred < r.Feasible {
-		fmt.Fprintf(b, "Preferences of manifests left %d of them.\n", r.Preferred)
+		fmt.Fprintf(b, "What manifests prefer, and the default spreading of replicas, left %d of them.\n", r.Preferred)
 	}
 	switch {
 	case r.RunnerUp == "":
@@ -218,7 +218,7 @@ func differences(b *strings.Builder, r decision.Record, chosen decision.Candidat
 		fmt.Fprintf(b, "\nWhy %s and not %s: ", r.Node, name)
 		other, known := r.Find(name)
 		if !known {
-			b.WriteString("preferences of manifests kept that node from the policy.\n")
+			b.WriteString("what manifests prefer, or the default spreading of replicas, kept that node from the policy.\n")
 			continue
 		}
 		c, err := compare(chosen, other, net)
@@ -255,7 +255,7 @@ func (c *comparison) write(b *strings.Builder) {
 		case p.Name == "zone" || p.Name == "groups" || p.Name == "peers" || p.Name == reserveAndPower:
 			fmt.Fprintf(t, "%s\t\t\t%+.4g\n", p.Name, p.Part)
 		default:
-			fmt.Fprintf(t, "%s\t%s\t%s\t%+.4g\n", p.Name, valueText(p.To), valueText(p.From), p.Part)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%+.4g\n", inWords(p.Name), valueText(p.To), valueText(p.From), p.Part)
 		}
 	}
 	if count > 0 {
@@ -270,7 +270,22 @@ func (c *comparison) write(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "%s would have got the pod if only this feature had differed: %s %s instead of %s.\n",
-		c.other.Node, c.flip.name, valueText(c.flip.to), valueText(c.flip.from))
+		c.other.Node, inWords(c.flip.name), valueText(c.flip.to), valueText(c.flip.from))
+}
+
+// words says what the features of a rule mean, shorter than feature.RuleDocs.
+var words = map[string]string{
+	"balance": "load gets more even", "used": "how full the node gets", "skew": "CPU and memory get more even",
+	"share": "the pod's part of the node", "over": "nearer to the mean load", "match": "large pod, large node",
+	"room": "room lost for large pods", "empty": "the node is empty", "size": "size of the node",
+}
+
+// inWords returns a feature's meaning, with its name in docs/reference/features.md, or the name alone.
+func inWords(name string) string {
+	if text := words[strings.TrimPrefix(strings.TrimPrefix(name, "candidate:"), "rule_")]; text != "" {
+		return fmt.Sprintf("%s (%s)", text, strings.TrimPrefix(name, "candidate:"))
+	}
+	return name
 }
 
 // valueText writes a value of a feature. 0 has no sign, though a sum or product may be -0.

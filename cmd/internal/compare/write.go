@@ -189,9 +189,11 @@ type printer struct {
 
 // say writes a paragraph behind an indent. Its spaces at the beginning add to the indent.
 func (p *printer) say(indent, text string) {
+	const hyphen, whole = "-", "\u2011" // Wordwrap would tear a number from its sign
 	words := strings.TrimLeft(text, " ")
 	indent += text[:len(text)-len(words)]
-	for i, line := range strings.Split(ansi.Wordwrap(words, max(p.width-len(indent)-2, 20), ""), "\n") {
+	wrapped := ansi.Wordwrap(strings.ReplaceAll(words, hyphen, whole), max(p.width-len(indent)-2, 20), "")
+	for i, line := range strings.Split(strings.ReplaceAll(wrapped, whole, hyphen), "\n") {
 		if i > 0 {
 			line = "  " + strings.TrimLeft(line, " ")
 		}
