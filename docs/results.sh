@@ -15,12 +15,12 @@ trap 'rm -rf "$tmp"' EXIT
 mkdir -p "$out/docs/results/data" $tuned
 go build -o "$tmp/figures" ./docs/figures
 
-keep() { # a data file, a section, its command, its seeds; rows as CSV on standard input replace those of their section and scenario
+keep() { # a data file, a section, its command, its seeds; rows as CSV on standard input replace those of their section, scenario and load
 	local file=$out/docs/results/data/$1 sources=$out/docs/results/data/sources.csv f
 	for f in "$file" "$sources"; do [ -e "$f" ] || head -n 1 "docs/results/data/${f##*/}" >"$f"; done
 	cat >"$tmp/rows"
 	[ -s "$tmp/rows" ] || { echo "there are no figures for $1, $2" >&2 && return 1; }
-	awk -F, 'NR == FNR {fresh[$1 FS $2]; next} !(($1 FS $2) in fresh)' "$tmp/rows" "$file" >"$tmp/others"
+	awk -F, 'NR == FNR {fresh[$1 FS $2 FS $6]; next} !(($1 FS $2 FS $6) in fresh)' "$tmp/rows" "$file" >"$tmp/others"
 	cat "$tmp/others" "$tmp/rows" >"$file"
 	grep -v "^$1,$2," "$sources" >"$tmp/others"
 	{ cat "$tmp/others" && echo "$1,$2,\"${3//\"/\"\"}\",${COMMIT:-$(git rev-parse --short=8 HEAD)},$(date +%F),\"$4\""; } >"$sources"
@@ -57,6 +57,10 @@ cpu() {
 	for s in scarce scarce-deployments scarce-zones scarce8 family-scarce hetero80 hetero95 lossy jobs; do
 		play cpu.csv waiting waiting,imbalance,unscheduled 'make results' $((seeds * 2 / 5)) 101 --scenario $s --policies kube-scheduler,best-fit,linear,gnn,reserve,price
 	done
+	for load in 60 70 80 90 98; do for s in scarce hetero80; do
+		bin/gnnsched eval --print-scenario $s | sed "s/^name: .*/name: ${s%80}-$load/; s/^load: .*/load: 0.$load/" >"$tmp/$s-$load.yaml"
+		play cpu.csv waiting-load waiting,imbalance 'make results' $((seeds * 2 / 5)) 101 --scenario "$tmp/$s-$load.yaml" --policies kube-scheduler,best-fit,linear,gnn,reserve,price
+	done; done
 	play cpu.csv jobs meanCost,unscheduled 'make results' "$seeds" 101 --scenario jobs --policies $all
 	for s in first declared; do play cpu.csv small8-$s meanCost,unscheduled 'make results' "$seeds" 101 --scenario small8 --preferences $s --policies $all; done
 	sweep() { # a scenario's name, nodes, load, replicas of a workload, seeds: hetero80 with these

@@ -1,12 +1,14 @@
 package cluster
 
 import (
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
-// Requirement is what a node's labels must be, as in a pod's node affinity. Operator is In, NotIn, Exists, DoesNotExist, Gt or Lt; no node
-// meets another one.
+// Requirement is a condition on a node's labels, as in a pod's node affinity. Operator is In, NotIn, Exists, DoesNotExist, Gt or Lt. With
+// any other operator no node meets the condition.
 type Requirement struct {
 	Key, Operator string
 	Values        []string
@@ -34,6 +36,52 @@ func (r Requirement) met(labels map[string]string) bool {
 	}
 	return false
 }
+
+// text writes the requirement as kubectl's selectors do.
+func (r Requirement) text() string {
+	switch r.Operator {
+	case "Exists":
+		return r.Key
+	case "DoesNotExist":
+		return "!" + r.Key
+	case "Gt":
+		return r.Key + ">" + strings.Join(r.Values, ",")
+	case "Lt":
+		return r.Key + "<" + strings.Join(r.Values, ",")
+	case "In":
+		if len(r.Values) == 1 {
+			return r.Key + "=" + r.Values[0]
+		}
+	}
+	return r.Key + " " + strings.ToLower(r.Operator) + " (" + strings.Join(r.Values, ",") + ")"
+}
+
+// Where writes which labels a node must have to run the pod, such as "disk=ssd, zone in (a,b)"; empty if it needs none.
+func (p *Pod) Where() string {
+	var all []string
+	for _, k := range slices.Sorted(maps.Keys(p.NodeSelector)) {
+		all = append(all, k+"="+p.NodeSelector[k])
+	}
+	var terms []string
+	for _, term := range p.NodeAffinity {
+		var requirements []string
+		for _, r := range term {
+			requirements = append(requirements, r.text())
+		}
+		terms = append(terms, strings.Join(requirements, ", "))
+	}
+	if len(terms) > 0 {
+		all = append(all, strings.Join(terms, " or "))
+	}
+	text := strings.Join(all, ", ")
+	if len(text) > longestWhere {
+		text = text[:longestWhere] + "…"
+	}
+	return text
+}
+
+// longestWhere is the length at which Where cuts its text.
+const longestWhere = 120
 
 // meetsOne reports whether the node's labels meet all requirements of one of the terms. Without terms they do. As in Kubernetes, a term
 // without requirements is not met.

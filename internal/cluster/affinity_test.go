@@ -1,6 +1,9 @@
 package cluster
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestAffinity(t *testing.T) {
 	is := func(key, operator string, values ...string) Requirement { return Requirement{key, operator, values} }
@@ -21,11 +24,24 @@ func TestAffinity(t *testing.T) {
 		{[][]Requirement{{is("disk", "Like", "ssd")}}, SelectorMiss},
 		{[][]Requirement{{}}, SelectorMiss},
 	} {
-		if got := n.Fit(&Pod{Affinity: c.terms}); got != c.want {
+		if got := n.Fit(&Pod{NodeAffinity: c.terms}); got != c.want {
 			t.Errorf("%v: %q, want %q", c.terms, got, c.want)
 		}
 	}
-	if KindKey(&Pod{}) == KindKey(&Pod{Affinity: [][]Requirement{{is("disk", "Exists")}}}) {
+	if KindKey(&Pod{}) == KindKey(&Pod{NodeAffinity: [][]Requirement{{is("disk", "Exists")}}}) {
 		t.Error("affinity makes no other kind")
+	}
+}
+
+func TestWhere(t *testing.T) {
+	p := &Pod{NodeSelector: map[string]string{"disk": "ssd", "arch": "arm64"}, NodeAffinity: [][]Requirement{
+		{{"zone", "In", []string{"a", "b"}}, {"cores", "Gt", []string{"8"}}}, {{"gpu", "DoesNotExist", nil}, {"team", "NotIn", []string{"x"}}},
+	}}
+	if got, want := p.Where(), "arch=arm64, disk=ssd, zone in (a,b), cores>8 or !gpu, team notin (x)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	p.NodeSelector["long"] = strings.Repeat("x", 200)
+	if got := p.Where(); len(got) > longestWhere+len("…") {
+		t.Errorf("%d bytes", len(got))
 	}
 }

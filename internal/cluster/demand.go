@@ -15,6 +15,9 @@ type Kind struct {
 	key     string
 }
 
+// Text names the kind, as "4 CPU, 16 GiB, disk=ssd".
+func (k *Kind) Text() string { return KindText(k.Pod.Requests, k.Pod.Where()) }
+
 // Demand counts the pods that arrive and wait, by kind. The zero value has seen none. It is not safe for concurrent use.
 type Demand struct {
 	Kinds []*Kind // at most maxKinds, in the order in which they came
@@ -85,14 +88,18 @@ func KindKey(p *Pod) string {
 	for _, m := range p.GPUModels {
 		fmt.Fprintf(&b, "|%q", m)
 	}
-	for _, terms := range p.Affinity {
+	for _, terms := range p.NodeAffinity {
 		fmt.Fprintf(&b, "|%q", terms)
 	}
 	return b.String() + "|" + TolerationsKey(p.Tolerations)
 }
 
-// Wait counts n more pods of a kind, of which p with the KindKey key is one, that have no node; n may be negative.
+// Wait counts n more pods of a kind, of which p with the KindKey key is one, that have no node; n may be negative. A kind that was dropped
+// does not come back when its pods wait no longer.
 func (d *Demand) Wait(key string, p *Pod, n float64) {
+	if n < 0 && d.byKey[key] == nil {
+		return
+	}
 	k := d.kind(key, p)
 	k.Waiting = max(k.Waiting+n, 0)
 }

@@ -68,3 +68,11 @@ func TestDemandForgets(t *testing.T) {
 		t.Error("the kind that waits was dropped before kinds that came once")
 	}
 }
+
+func TestDroppedKindStaysAway(t *testing.T) {
+	var d Demand
+	p := podOf(1000, nil)
+	if d.Wait(KindKey(p), p, -1); len(d.Kinds) != 0 {
+		t.Error("a pod of a dropped kind that got its node made the kind anew")
+	}
+}

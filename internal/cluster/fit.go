@@ -64,7 +64,7 @@ func (n *Node) Allows(p *Pod) Reason {
 			return SelectorMiss
 		}
 	}
-	if !n.meetsOne(p.Affinity) {
+	if !n.meetsOne(p.NodeAffinity) {
 		return SelectorMiss
 	}
 	if len(p.GPUModels) > 0 && !slices.Contains(p.GPUModels, n.GPUModel) {
@@ -77,13 +77,7 @@ func (n *Node) Allows(p *Pod) Reason {
 // has room for it. Where MIG partitions may start is not looked at.
 func (n *Node) Places(r *Resources) int64 {
 	free := n.Free()
-	places := free.Pods
-	if r.MilliCPU > 0 {
-		places = min(places, free.MilliCPU/r.MilliCPU)
-	}
-	if r.Memory > 0 {
-		places = min(places, free.Memory/r.Memory)
-	}
+	places := min(r.FitsInto(free), free.Pods)
 	switch {
 	case r.GPU > 0 && n.GPUs == nil:
 		places = min(places, free.GPU/r.GPU)

@@ -108,7 +108,7 @@ type Pod struct {
 	Owner        string            // the pod's workload, such as a ReplicaSet; empty if none or not known
 	Requests     Resources         // Pods is 1
 	NodeSelector map[string]string // labels that the node must have
-	Affinity     [][]Requirement   // terms of required node affinity, of which the node must meet one; none: any node
+	NodeAffinity [][]Requirement   // terms of required node affinity, of which the node must meet one; none: any node
 	Tolerations  []Toleration
 	GPUModels    []string    // GPU models that the pod accepts; empty: any
 	Partition    mig.Profile // of the one MIG partition that the pod requests; Requests has its thousandths of a device, too

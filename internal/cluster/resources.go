@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -220,4 +221,19 @@ func FormatCPU(milli int64) string {
 // FormatMemory formats bytes for ParseMemory, without rounding: "64Gi", "1000".
 func FormatMemory(bytes int64) string {
 	return resource.NewQuantity(bytes, resource.BinarySI).String()
+}
+
+// KindText names pods that request r and may run where Pod.Where says: "500m CPU, 1 GiB, disk=ssd".
+func KindText(r Resources, where string) string {
+	parts := []string{FormatCPU(r.MilliCPU) + " CPU", strconv.FormatFloat(float64(r.Memory)/(1<<30), 'g', 3, 64) + " GiB"}
+	switch {
+	case r.GPU > 0:
+		parts = append(parts, fmt.Sprintf("%d GPU", r.GPU))
+	case r.GPUMilli > 0:
+		parts = append(parts, fmt.Sprintf("%dm GPU", r.GPUMilli))
+	}
+	if where != "" {
+		parts = append(parts, where)
+	}
+	return strings.Join(parts, ", ")
 }

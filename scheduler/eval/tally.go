@@ -6,13 +6,11 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"gnnsched/internal/cluster"
 )
 
-// mostClasses is the number of different requests up to which each is a class of its own.
+// mostClasses is the number of classes up to which each has a row of its own.
 const mostClasses = 12
 
 // Waits sums up the waiting times of a class of pods, in the unit of time of the frames.
@@ -53,29 +51,48 @@ func (w *Waits) Summarise(atOnce int, times []float64, never int) {
 // Tally collects the waiting times of a scenario's pods, for rows of Waits by class. It is not safe for concurrent use.
 type Tally struct {
 	Soon float64 // a pod that got its node within this time has not waited
-	of   map[string]map[cluster.Resources]*waiting
+	of   map[string]map[Class]*waiting
 }
 
-// waiting holds the waits of the pods with equal requests.
+// Class is the pods that request the same and may run on the same nodes.
+type Class struct {
+	Requests cluster.Resources
+	Where    string // cluster.Pod.Where
+}
+
+// ClassOf returns the class of a pod.
+func ClassOf(p *cluster.Pod) Class { return Class{p.Requests, p.Where()} }
+
+// String names the class, as "500m CPU, 1 GiB, disk=ssd".
+func (c Class) String() string { return cluster.KindText(c.Requests, c.Where) }
+
+// compare orders classes, small ones first.
+func (c Class) compare(d Class) int {
+	a, b := c.Requests, d.Requests
+	return cmp.Or(cmp.Compare(a.TotalGPUMilli(), b.TotalGPUMilli()), cmp.Compare(a.MilliCPU, b.MilliCPU), cmp.Compare(a.Memory, b.Memory),
+		cmp.Compare(a.GPU, b.GPU), cmp.Compare(c.Where, d.Where))
+}
+
+// waiting holds the waits of the pods of a class.
 type waiting struct {
 	atOnce, never int
 	times         []float64
 }
 
 // Add counts a contender's pod with its waiting time, and whether it got a node in the end.
-func (t *Tally) Add(contender string, requests cluster.Resources, wait float64, placed bool) {
+func (t *Tally) Add(contender string, pods Class, wait float64, placed bool) {
 	if t.of == nil {
-		t.of = map[string]map[cluster.Resources]*waiting{}
+		t.of = map[string]map[Class]*waiting{}
 	}
 	of := t.of[contender]
 	if of == nil {
-		of = map[cluster.Resources]*waiting{}
+		of = map[Class]*waiting{}
 		t.of[contender] = of
 	}
-	w := of[requests]
+	w := of[pods]
 	if w == nil {
 		w = &waiting{}
-		of[requests] = w
+		of[pods] = w
 	}
 	switch {
 	case !placed:
@@ -87,16 +104,15 @@ func (t *Tally) Add(contender string, requests cluster.Resources, wait float64, 
 	}
 }
 
-// Rows returns the waits of contenders by class. If there are too many different requests, pods are classed by their GPUs, or
-// without any by their CPUs.
+// Rows returns the waits of contenders by class. If there are too many, pods are classed by their GPUs, or without any by their CPUs.
 func (t *Tally) Rows(contenders ...string) (rows []Waits) {
-	all := map[cluster.Resources]bool{}
+	all := map[Class]bool{}
 	for _, of := range t.of {
-		for r := range of {
-			all[r] = true
+		for c := range of {
+			all[c] = true
 		}
 	}
-	name := ClassOf
+	name := Class.String
 	if len(all) > mostClasses {
 		name = coarse
 	}
@@ -122,12 +138,9 @@ type class struct {
 }
 
 // classes returns the classes of pods by name, small ones first.
-func classes(all map[cluster.Resources]*waiting, name func(cluster.Resources) string) (out []class) {
+func classes(all map[Class]*waiting, name func(Class) string) (out []class) {
 	at := map[string]int{}
-	for _, r := range slices.SortedFunc(maps.Keys(all), func(a, b cluster.Resources) int {
-		return cmp.Or(cmp.Compare(a.TotalGPUMilli(), b.TotalGPUMilli()), cmp.Compare(a.MilliCPU, b.MilliCPU), cmp.Compare(a.Memory, b.Memory),
-			cmp.Compare(a.GPU, b.GPU))
-	}) {
+	for _, r := range slices.SortedFunc(maps.Keys(all), Class.compare) {
 		i, known := at[name(r)]
 		if !known {
 			i = len(out)
@@ -141,26 +154,9 @@ func classes(all map[cluster.Resources]*waiting, name func(cluster.Resources) st
 	return out
 }
 
-// ClassOf names requests, as "500m CPU, 1 GiB".
-func ClassOf(r cluster.Resources) string {
-	var parts []string
-	if r.MilliCPU%1000 == 0 {
-		parts = append(parts, fmt.Sprintf("%d CPU", r.MilliCPU/1000))
-	} else {
-		parts = append(parts, fmt.Sprintf("%dm CPU", r.MilliCPU))
-	}
-	parts = append(parts, strconv.FormatFloat(float64(r.Memory)/(1<<30), 'g', 3, 64)+" GiB")
-	switch {
-	case r.GPU > 0:
-		parts = append(parts, fmt.Sprintf("%d GPU", r.GPU))
-	case r.GPUMilli > 0:
-		parts = append(parts, fmt.Sprintf("%dm GPU", r.GPUMilli))
-	}
-	return strings.Join(parts, ", ")
-}
-
 // coarse names a range of requests.
-func coarse(r cluster.Resources) string {
+func coarse(c Class) string {
+	r := c.Requests
 	switch gpu := r.TotalGPUMilli(); {
 	case gpu >= 2000:
 		return "several GPUs"

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"gnnsched/internal/choice"
-	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/sim"
 )
 
@@ -27,8 +26,8 @@ type Seen struct {
 
 // Wait is the waiting time of a pod.
 type Wait struct {
-	Requests cluster.Resources
-	For      float64 // until it got its first node; NaN if it has none in the end
+	Class
+	For float64 // until it got its first node; NaN if it has none in the end
 }
 
 // Watched returns the contenders, whom the result watches: it keeps frames and decisions of the episode of the first seed, and waiting
@@ -144,7 +143,7 @@ func (w *Watch) decision(env *sim.Env, c Choice) Decision {
 	nodes, rows, pod := env.Snapshot().Nodes, env.Candidates(), env.Next()
 	d := Decision{
 		Contender: w.Contender, Seed: w.Seed, At: Round(env.Now()), Waited: Round(w.waited[pod]),
-		Pod: fmt.Sprintf("%s-%d", env.Pending().Name, pod), Class: ClassOf(env.Pending().Requests),
+		Pod: fmt.Sprintf("%s-%d", env.Pending().Name, pod), Class: ClassOf(env.Pending()).String(),
 		Feasible: len(rows), Node: nodes[rows[c.Candidate]].Name,
 	}
 	if c.Scores == nil {
@@ -177,7 +176,7 @@ func (w *Watch) Ended(env *sim.Env) {
 		w.waited[pod] = math.NaN()
 	}
 	for i, a := range w.plan {
-		w.Seen.Pods = append(w.Seen.Pods, Wait{a.Pod.Requests, w.waited[i]})
+		w.Seen.Pods = append(w.Seen.Pods, Wait{ClassOf(a.Pod), w.waited[i]})
 	}
 	if w.watching != nil {
 		w.Take(w.Seen)
@@ -193,6 +192,6 @@ func (w *Watch) Take(s Seen) {
 		l.kept[w.Contender] = s
 	}
 	for _, p := range s.Pods {
-		l.waits.Add(w.Contender, p.Requests, p.For, !math.IsNaN(p.For))
+		l.waits.Add(w.Contender, p.Class, p.For, !math.IsNaN(p.For))
 	}
 }

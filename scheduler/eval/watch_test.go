@@ -160,7 +160,9 @@ func TestSummarise(t *testing.T) {
 
 // A tally has a class for each request, or a few if there are many. It counts only pods that did not get a node soon as having waited.
 func TestTally(t *testing.T) {
-	core := func(n int64) cluster.Resources { return cluster.Resources{MilliCPU: 1000 * n, Memory: n << 30} }
+	core := func(n int64) eval.Class {
+		return eval.ClassOf(&cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000 * n, Memory: n << 30}})
+	}
 	tally := eval.Tally{Soon: 1}
 	for _, wait := range []float64{0, 0.5, 1, 2} {
 		tally.Add("a", core(1), wait, true)
@@ -178,6 +180,12 @@ func TestTally(t *testing.T) {
 	}
 	for n := range int64(12) {
 		tally.Add("b", core(n+2), 0, true)
+	}
+	special := core(1)
+	special.Where = "disk=ssd"
+	tally.Add("d", special, 1, true)
+	if got := special.String(); got != "1 CPU, 1 GiB, disk=ssd" {
+		t.Errorf("a class with a selector is %q", got)
 	}
 	if got := tally.Rows("a")[0].Class; got != "under 4 CPU" {
 		t.Errorf("of 13 requests the class is %q", got)

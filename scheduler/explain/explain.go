@@ -77,10 +77,17 @@ func agrees(c decision.Candidate, score float64) error {
 	return nil
 }
 
+// costName names the logarithm of what a placement costs pods to come, which follows the features of linear in a reading of price.
+const costName = "cost"
+
 // linear divides the difference by the features of a linear policy.
 func (c *comparison) linear() error {
 	a, b := c.chosen.Read, c.other.Read
-	n := len(linear.Features)
+	names := linear.Features
+	if len(a.Features) == len(names)+1 {
+		names = append(slices.Clone(names), costName)
+	}
+	n := len(names)
 	if len(a.Features) != n || len(b.Features) != n || len(a.Weights) != n {
 		return fmt.Errorf("the record has other features than this version's %d", n)
 	}
@@ -88,9 +95,12 @@ func (c *comparison) linear() error {
 	for j, w := range a.Weights {
 		x, y := float64(a.Features[j]), float64(b.Features[j])
 		ours, theirs = ours+float64(w)*x, theirs+float64(w)*y
-		c.parts = append(c.parts, infer.Attribution{Name: linear.Features[j], From: y, To: x, Part: float64(w) * (x - y)})
+		c.parts = append(c.parts, infer.Attribution{Name: names[j], From: y, To: x, Part: float64(w) * (x - y)})
+		if j >= len(linear.Features) {
+			continue // its cost is no feature that could differ by itself
+		}
 		if to, can := linear.Reached(j, y, y+c.margin()/float64(w)); w != 0 && can {
-			c.consider(flip{linear.Features[j], y, to})
+			c.consider(flip{names[j], y, to})
 		}
 	}
 	return errors.Join(agrees(c.chosen, ours), agrees(c.other, theirs))

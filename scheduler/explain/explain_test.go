@@ -16,6 +16,7 @@ import (
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/policy/policytest"
@@ -38,7 +39,29 @@ func snapshot() *cluster.Snapshot {
 // recorded lets a policy decide, and returns the record.
 func recorded(t *testing.T, p policy.Reader, fingerprint uint64) decision.Record {
 	t.Helper()
-	return recordedOn(t, p, fingerprint, snapshot(), cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1})
+	return recordedOn(t, p, fingerprint, snapshot(), small)
+}
+
+// small is what a small pod requests.
+var small = cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}
+
+// scarce is snapshot with an SSD on the emptiest node, which one pod of four needs.
+func scarce() *cluster.Snapshot {
+	s := snapshot()
+	s.Nodes[0].Labels, s.Demand = map[string]string{"disk": "ssd"}, &cluster.Demand{}
+	db := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 3500, Memory: 8 << 30, Pods: 1}, NodeSelector: s.Nodes[0].Labels}
+	web := &cluster.Pod{Requests: small}
+	for _, p := range []*cluster.Pod{db, web, web, web} {
+		s.Demand.Arrive(cluster.KindKey(p), p)
+	}
+	return s
+}
+
+func priced(t *testing.T) policy.Reader {
+	t.Helper()
+	h, err := heuristic.Find("price")
+	fatal.If(t, err)
+	return h.New(policy.Setting{}).(policy.Reader)
 }
 
 // recordedOn is recorded for a pod with some requests that fits on the first four nodes.
@@ -101,6 +124,9 @@ func TestText(t *testing.T) {
 		Refused: []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 5}}, Failure: "0/5 nodes are available",
 		Really: "node-b",
 	}), nil))
+	kept := recordedOn(t, priced(t), 0, scarce(), small)
+	kept.Default.Candidate = kept.Best[3]
+	golden.Check(t, "price.txt", text(t, kept, nil))
 	value := recorded(t, linear.Tuned("linear"), 0)
 	for i := range value.Best {
 		value.Best[i].Read = &policy.Reading{Kind: policy.ValueReading, Features: policy.Numbers{value.Best[i].Score + 2, 2}}

@@ -227,7 +227,23 @@ func differences(b *strings.Builder, r decision.Record, chosen decision.Candidat
 			continue
 		}
 		c.write(b)
+		if slices.ContainsFunc(c.parts, func(p infer.Attribution) bool { return p.Name == costName && p.Part > 0 }) {
+			keptFor(b, other)
+		}
 	}
+}
+
+// comingPods is of how many pods to come keptFor tells the share.
+const comingPods = 40
+
+// keptFor writes for which kind of pods a node is kept most.
+func keptFor(b *strings.Builder, c decision.Candidate) {
+	if c.Read == nil || len(c.Read.KeptFor) == 0 {
+		return
+	}
+	k := c.Read.KeptFor[0]
+	fmt.Fprintf(b, "%s is kept for pods with %s: if pods arrive as before, %.0f of the next %d, and there is room for %.0f. "+
+		"This pod would take %.0f of it.\n", c.Node, k.Kind, comingPods*k.Share, comingPods, k.Room, k.Takes)
 }
 
 // shown is the number of features in a table. The others share its last row.
@@ -278,6 +294,7 @@ var words = map[string]string{
 	"balance": "load gets more even", "used": "how full the node gets", "skew": "CPU and memory get more even",
 	"share": "the pod's part of the node", "over": "nearer to the mean load", "match": "large pod, large node",
 	"room": "room lost for large pods", "empty": "the node is empty", "size": "size of the node",
+	costName: "what the pod takes from pods to come, logarithm",
 }
 
 // inWords returns a feature's meaning, with its name in docs/reference/features.md, or the name alone.

@@ -207,6 +207,7 @@ func (c *Cluster) Choose(ctx context.Context, pod *v1.Pod) (Choice, error) {
 	began, state := c.clock.Now(), framework.NewCycleState()
 	var scores []fwk.NodePluginScores
 	plugin.CompareWith(state, really)
+	plugin.Arrives(c.profile, pod)
 	feasible, refused, err := advise.Filter(ctx, c.filters, state, pod)
 	if err != nil {
 		return Choice{}, err

@@ -235,6 +235,9 @@ func ParseObjective(text string) (o Objective, err error) {
 	if o.GPUs = len(terms) < strings.Count(text, ",")+1; len(terms) > 0 {
 		o.Mix, err = objective.Parse(strings.Join(terms, ","))
 	}
+	if err == nil {
+		err = o.Mix.NoQueue()
+	}
 	for _, w := range o.Mix {
 		if objective.Measured(w.Term) {
 			return o, fmt.Errorf("%s is measured after a move, not before it", w.Term.Name())

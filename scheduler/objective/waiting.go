@@ -1,6 +1,11 @@
 package objective
 
-import "gnnsched/internal/cluster"
+import (
+	"errors"
+	"slices"
+
+	"gnnsched/internal/cluster"
+)
 
 // Waiting measures the pods that have no node: what they request, as a share of what the cluster offers. The nodes do not show it, so
 // whoever knows the queue adds it to the cost (Mix.Waiting).
@@ -11,7 +16,7 @@ func (Waiting) Name() string { return "waiting" }
 
 // About implements Described.
 func (Waiting) About() string {
-	return "what pods without a node request, as a share of what the cluster offers " +
+	return "what pods without a node request, as a share of what the nodes offer " +
 		"(of CPU, memory and GPUs the one of which they request most)"
 }
 
@@ -28,16 +33,23 @@ func (m Mix) Waiting() float64 {
 	return 0
 }
 
-// Capacity returns what the available nodes offer, and all GPUs.
+// Capacity returns what the nodes offer that are neither cordoned nor a control plane's. Taints of pools do not matter: who tolerates them
+// waits too.
 func Capacity(nodes []*cluster.Node) (out cluster.Resources) {
 	for _, n := range nodes {
-		if n.Available() {
+		if !n.Unschedulable && !slices.ContainsFunc(n.Taints, cluster.Taint.ControlPlane) {
 			out = out.Plus(n.Allocatable)
-		} else {
-			out.GPU += n.Allocatable.GPU
 		}
 	}
 	return out
+}
+
+// NoQueue returns an error if the mix has the term waiting, for those who see the nodes alone.
+func (m Mix) NoQueue() error {
+	if m.Waiting() > 0 {
+		return errors.New("waiting: only the simulator counts what waits; use this term with eval, tune and training")
+	}
+	return nil
 }
 
 // Share returns the largest share of a capacity that requests take: of CPU, memory or GPUs.

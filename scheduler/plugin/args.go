@@ -178,6 +178,9 @@ func (a *Args) validateLearn() error {
 		return err
 	}
 	terms, err := objective.Parse(a.Learn.Objective)
+	if err == nil {
+		err = terms.NoQueue()
+	}
 	for _, w := range terms {
 		switch name := w.Term.Name(); {
 		case objective.Measured(w.Term) && a.Usage == nil:

@@ -39,20 +39,43 @@ func (a *arrivals) change(was, is *v1.Pod) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if was == nil {
-		plain := convertPod(pod)
-		a.demand.Arrive(cluster.KindKey(&plain), &plain)
+	a.set(pod, was == nil, is != nil && is.Spec.NodeName == "" && is.DeletionTimestamp == nil)
+}
+
+// arrives counts a pod that no informer knows. Before the first one those that run on the nodes count.
+func (a *arrivals) arrives(pod *v1.Pod, nodes []fwk.NodeInfo) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.demand.Epoch == 0 {
+		for _, n := range nodes {
+			for _, p := range n.GetPods() {
+				a.set(p.GetPod(), true, false)
+			}
+		}
 	}
-	before, waited := a.waits[pod.UID]
-	waits := is != nil && is.Spec.NodeName == "" && is.DeletionTimestamp == nil
+	a.set(pod, true, true)
+}
+
+// set records whether a pod waits. One that is new counts as an arrival, unless it waits already.
+func (a *arrivals) set(pod *v1.Pod, isNew, waits bool) {
+	plain, waited := a.waits[pod.UID]
+	if waited == waits && (waited || !isNew) {
+		return
+	}
+	if !waited {
+		plain = convertPod(pod)
+	}
+	key := cluster.KindKey(&plain)
+	if isNew && !waited {
+		a.demand.Arrive(key, &plain)
+	}
 	switch {
 	case waits && !waited:
-		plain := convertPod(pod)
 		a.waits[pod.UID] = plain
-		a.demand.Wait(cluster.KindKey(&plain), &plain, 1)
+		a.demand.Wait(key, &plain, 1)
 	case waited && !waits:
 		delete(a.waits, pod.UID)
-		a.demand.Wait(cluster.KindKey(&before), &before, -1)
+		a.demand.Wait(key, &plain, -1)
 	}
 }
 

@@ -41,6 +41,11 @@ func TestArrivals(t *testing.T) {
 	other.Spec.SchedulerName = "default-scheduler"
 	a.change(nil, other)
 	check("another scheduler's", 3, 0)
+	d := pod("d", "")
+	a.set(d, true, true)
+	a.set(d, true, true)
+	a.change(nil, d)
+	check("attempts and the event of one pod", 4, 1)
 	if (*arrivals)(nil).now() != nil {
 		t.Error("without a count there is a demand")
 	}

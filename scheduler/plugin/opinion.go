@@ -44,6 +44,18 @@ func (u *Undecided) Unwrap() error { return u.Err }
 // errNoDecider is the error of a profile that does not have LearnedScore.
 var errNoDecider = errors.New("the profile has no " + Name)
 
+// Arrives tells the profile of h that a node is looked for, for a pod that no informer knows, as in a cluster in memory. Before the first
+// one the pods on the nodes count. Nobody says when such a pod has its node, so there no kind of pods is forgotten.
+func Arrives(h fwk.Handle, pod *v1.Pod) {
+	p := knownProfile(h).scores
+	if p == nil || p.arrivals == nil {
+		return
+	}
+	if nodes, err := h.SnapshotSharedLister().NodeInfos().List(); err == nil {
+		p.arrivals.arrives(pod, nodes)
+	}
+}
+
 // Ask asks the decider of h's profile about feasible nodes of h's snapshot, which nobody may change
 // meanwhile. Preferences count as in PreScore. counts tells that the pod is one that arrives, and not a
 // question; then it counts for the typical pods of the workload. If the decider fails, Ask returns an

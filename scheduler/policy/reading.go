@@ -30,6 +30,15 @@ type Reading struct {
 	Kind     ReadingKind `json:"kind"`
 	Features Numbers     `json:"features"`          // finite
 	Weights  Numbers     `json:"weights,omitempty"` // of a LinearReading
+	KeptFor  []KeptFor   `json:"keptFor,omitempty"` // kinds of pods that the node is kept for, those that the placement costs most first
+}
+
+// KeptFor says what a placement on a node takes from a kind of pods that arrive.
+type KeptFor struct {
+	Kind  string  `json:"kind"`  // as cluster.Kind.Text
+	Share float64 `json:"share"` // of the pods that arrive
+	Room  float64 `json:"room"`  // how many more of them fit in the whole cluster
+	Takes float64 `json:"takes"` // how many fewer fit after the placement
 }
 
 // Numbers is a vector. Its JSON form is the base64 of the numbers as little-endian float32.

@@ -72,7 +72,13 @@ func profile(t testing.TB, policy string) config.KubeSchedulerProfile {
 // of the pods at the end.
 func packs(t *testing.T, s Source) (c Course, homes map[string]string) {
 	t.Helper()
-	p, err := begin(t.Context(), s, Config{Profile: profile(t, "most-allocated"), Objective: objective.Balance{}, Blocks: 20}, false)
+	return plays(t, s, "most-allocated")
+}
+
+// plays is packs under another policy.
+func plays(t *testing.T, s Source, policy string) (c Course, homes map[string]string) {
+	t.Helper()
+	p, err := begin(t.Context(), s, Config{Profile: profile(t, policy), Objective: objective.Balance{}, Blocks: 20}, false)
 	if err == nil {
 		err = p.run(t.Context())
 	}
@@ -82,6 +88,18 @@ func packs(t *testing.T, s Source) (c Course, homes map[string]string) {
 		homes[string(uid)] = pod.Spec.NodeName
 	}
 	return p.finish(), homes
+}
+
+// A replay counts pods by kind: the only node for pods that came before is kept for such pods.
+func TestKindsAreCounted(t *testing.T) {
+	pods := []record.Pod{pod("db", 1, func(p *record.Pod) {
+		p.NodeSelector, p.Ended, p.End = `{"disk":"ssd"}`, seconds(20), record.Succeeded
+	}), pod("web", 50)}
+	for policy, want := range map[string]string{"linear": "a", "price": "b"} {
+		if _, homes := plays(t, source(pods, node("a", "disk", "ssd"), node("b")), policy); homes["web"] != want {
+			t.Errorf("%s: web is on %q, want %s", policy, homes["web"], want)
+		}
+	}
 }
 
 // Each constraint of a record keeps a pod from the node on which it would be without.

@@ -9,7 +9,7 @@ import (
 type queue struct {
 	quiet
 	demand   cluster.Demand
-	capacity cluster.Resources // of the nodes that pods without tolerations may use, and of all devices
+	capacity cluster.Resources // see objective.Capacity
 	share    float64           // what waiting pods request, as a share of capacity
 	waits    []bool            // by arrival
 	keys     []string          // by shape: its cluster.KindKey; shared by copies
@@ -24,8 +24,21 @@ func newQueue(e *Env) *queue {
 }
 
 func (q *queue) track(e *Env) {
-	q.capacity = objective.Capacity(e.snapshot.Nodes)
+	q.capacity, q.share = objective.Capacity(e.snapshot.Nodes), 0
+	for pod, waits := range q.waits {
+		if waits {
+			q.share += objective.Share(e.deployment(int32(pod)).pod.Requests, q.capacity)
+		}
+	}
 	e.snapshot.Demand = &q.demand
+}
+
+// WaitingCost returns what the term waiting costs if the arrivals with some indices in Plan wait.
+func (e *Env) WaitingCost(arrivals []int) (cost float64) {
+	for _, i := range arrivals {
+		cost += e.cfg.Objective.Waiting() * objective.Share(e.deployment(int32(i)).pod.Requests, e.queue.capacity)
+	}
+	return cost
 }
 
 func (q *queue) arrives(e *Env, pod int32) {

@@ -124,6 +124,9 @@ func playerOf(c *ucli.Context) (*player, error) {
 	if err == nil && slices.ContainsFunc(term, func(w objective.Weighted) bool { return objective.Talks(w.Term) }) {
 		err = errors.New("a record does not say who talks to whom; choose terms about requests, such as balance or pack")
 	}
+	if err == nil {
+		err = term.NoQueue()
+	}
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"gnnsched/cmd/internal/report"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/replay"
 	"gnnsched/workload/record"
@@ -160,7 +161,7 @@ func (w *watch) Placed(p replay.Placement) {
 	}
 	d := eval.Decision{
 		Contender: w.contender, At: eval.Round(p.At), Pod: p.Pod.Namespace + "/" + p.Pod.Name,
-		Class: eval.ClassOf(requests(p.Pod)), Waited: eval.Round(p.Waited), Node: p.Node,
+		Class: classOf(p.Pod).String(), Waited: eval.Round(p.Waited), Node: p.Node,
 	}
 	if c := p.By; c != nil {
 		d.Feasible, d.Score, d.RunnerUp, d.RunnerUpScore = c.Feasible, float64(c.Score), c.RunnerUp, float64(c.RunnerUpScore)
@@ -176,9 +177,12 @@ func (w *watch) Placed(p replay.Placement) {
 
 // Waited implements replay.Watcher.
 func (w *watch) Waited(pod *record.Pod, seconds float64, placed bool) {
-	w.waits.Add(w.contender, requests(pod), seconds, placed)
+	w.waits.Add(w.contender, classOf(pod), seconds, placed)
 }
 
-func requests(p *record.Pod) cluster.Resources {
-	return cluster.Resources{MilliCPU: p.MilliCPU, Memory: p.Memory, GPU: p.GPU, GPUMilli: p.GPUMilli, Pods: 1}
+func classOf(p *record.Pod) eval.Class {
+	pod, _ := kube.Pod(replay.Pod(p)) // a fault is of its GPUs, which the record has
+	return eval.Class{
+		Requests: cluster.Resources{MilliCPU: p.MilliCPU, Memory: p.Memory, GPU: p.GPU, GPUMilli: p.GPUMilli, Pods: 1}, Where: pod.Where(),
+	}
 }

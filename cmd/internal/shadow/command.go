@@ -149,6 +149,9 @@ func Check(c *ucli.Context) error {
 // configOf reads the flags.
 func configOf(c *ucli.Context) (shadow.Config, error) {
 	term, err := objective.Parse(c.String("shadow-objective"))
+	if err == nil {
+		err = term.NoQueue()
+	}
 	if err != nil {
 		return shadow.Config{}, exit.New(exit.Usage, fmt.Errorf("--shadow-objective: %w", err), "")
 	}

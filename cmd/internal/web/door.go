@@ -105,7 +105,7 @@ const Flag = "http"
 func Flags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: Flag, Usage: "serve a page for a browser at `ADDRESS`, a port or 127.0.0.1:PORT; 0 for any free port. " +
-			"It prints the link, or, if its output is no terminal, the file with it"},
+			"It prints the link, or the file with it if its output is no terminal"},
 	}
 }
 

@@ -26,14 +26,14 @@ func Pod(p *corev1.Pod) (cluster.Pod, error) {
 		Requests:     podResources(requests, gpu),
 		Limits:       Limits(p),
 		NodeSelector: p.Spec.NodeSelector,
-		Affinity:     affinity(p),
+		NodeAffinity: nodeAffinity(p),
 		Tolerations:  FromTolerations(p.Spec.Tolerations),
 		GPUModels:    gpu.Models,
 	}, err
 }
 
-// affinity returns the terms of a pod's required node affinity; none if one of them is about a node's fields.
-func affinity(p *corev1.Pod) (terms [][]cluster.Requirement) {
+// nodeAffinity returns the terms of a pod's required node affinity; none if one of them is about a node's fields.
+func nodeAffinity(p *corev1.Pod) (terms [][]cluster.Requirement) {
 	a := p.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return nil

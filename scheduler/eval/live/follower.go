@@ -198,9 +198,14 @@ func (f *follower) lose(ctx context.Context) error {
 
 // outcome lets kube-scheduler try the pods that still wait, and measures the cluster.
 func (f *follower) outcome(ctx context.Context) (sim.Outcome, error) {
+	var left []int
 	for _, arrival := range f.env.Waiting() {
-		if _, _, err := f.schedule(ctx, arrival); err != nil {
+		pod, _, err := f.schedule(ctx, arrival)
+		if err != nil {
 			return sim.Outcome{}, err
+		}
+		if pod.Spec.NodeName == "" {
+			left = append(left, arrival)
 		}
 	}
 	nodes, unbound, err := snapshot(ctx, f.client)
@@ -209,7 +214,7 @@ func (f *follower) outcome(ctx context.Context) (sim.Outcome, error) {
 	}
 	o := sim.Measure(nodes)
 	o.GPU = devicesInUse(nodes)
-	o.Cost = f.env.Config().Objective.Cost(nodes)
+	o.Cost = f.env.Config().Objective.Cost(nodes) + f.env.WaitingCost(left)
 	o.Arrived, o.Unscheduled = len(f.plan), unbound
 	o.Placed = o.Arrived - unbound
 	return o, nil

@@ -273,8 +273,7 @@ func atEnd(env *sim.Env) sim.Outcome {
 	all := env.Outcome()
 	o := sim.Measure(nodes)
 	o.GPU = devicesInUse(nodes)
-	o.Cost = env.Config().Objective.Cost(nodes)
-	o.Arrived = all.Arrived
+	o.Cost, o.Arrived = all.Cost, all.Arrived
 	o.Placed, o.Unscheduled = all.Placed, all.Unscheduled
 	return o
 }

@@ -20,6 +20,9 @@ const termSeparator = "+"
 
 func greedyFor(parameter string) (Heuristic, error) {
 	m, err := objective.Parse(strings.ReplaceAll(parameter, termSeparator, ","))
+	if err == nil {
+		err = m.NoQueue()
+	}
 	if err != nil {
 		return Heuristic{}, err
 	}

@@ -1,6 +1,7 @@
 package heuristic
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -37,6 +38,7 @@ type priced struct {
 	supply supply.Table
 	prices supply.Prices // Whole is π
 	costs  []float64     // of the candidates
+	priced bool          // whether the last decision had costs
 }
 
 const (
@@ -50,7 +52,8 @@ func (*priced) Name() string { return price.Name }
 
 // Score implements policy.Policy.
 func (p *priced) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
-	if err := p.linear.Score(s, pod, candidates, scores); err != nil || s.Demand == nil {
+	p.priced = s.Demand != nil
+	if err := p.linear.Score(s, pod, candidates, scores); err != nil || !p.priced {
 		return err
 	}
 	p.supply.Sync(s)
@@ -61,6 +64,37 @@ func (p *priced) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 		scores[i] -= float32(priceWeight * math.Log(cost+tinyPrice))
 	}
 	return nil
+}
+
+// mostKept is the largest number of kinds in a reading.
+const mostKept = 3
+
+// Reading implements policy.Reader.
+func (p *priced) Reading(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, i int) *policy.Reading {
+	r := p.linear.Reading(s, pod, candidates, i)
+	if r == nil || !p.priced {
+		return r
+	}
+	r.Features, r.Weights = append(r.Features, float32(math.Log(p.costs[i]+tinyPrice))), append(r.Weights, -priceWeight)
+	var arrived float64
+	for _, k := range p.supply.Kinds {
+		arrived += k.Arrived
+	}
+	takes := p.supply.Takes(s, candidates[i], pod.Requests)
+	var order []int
+	for k, n := range takes {
+		if n > 0 {
+			order = append(order, k)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(takes[b]*p.prices.Whole[b], takes[a]*p.prices.Whole[a]) })
+	for _, k := range order[:min(len(order), mostKept)] {
+		kind := p.supply.Kinds[k]
+		r.KeptFor = append(r.KeptFor, policy.KeptFor{
+			Kind: kind.Text(), Share: kind.Arrived / max(arrived, 1), Room: p.supply.Totals[k].Free, Takes: takes[k],
+		})
+	}
+	return r
 }
 
 func (p *priced) setPrices() {

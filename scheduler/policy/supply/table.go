@@ -18,7 +18,7 @@ type Table struct {
 	rows  []row // by row of the snapshot
 }
 
-// Total is what a kind finds on all nodes.
+// Total is a kind's places and nodes in the whole cluster.
 type Total struct {
 	Free  float64 // places for further pods
 	Nodes float64 // nodes on which pods of the kind may run
@@ -83,10 +83,11 @@ func (r *row) kinds(yield func(int) bool) {
 	}
 }
 
-// Prices are what kinds pay for places: Whole for a place that is lost, Part for the room of a place, lost or not. Both are by kind.
+// Prices are two prices for each kind: Whole for each place that the kind loses, and Part for the room of a place that a pod takes, even if
+// no whole place is lost.
 type Prices struct{ Whole, Part []float64 }
 
-// Cost returns what a pod that requests r takes on the node of each of the given rows, at prices.
+// Cost writes to cost what a pod that requests r would cost on the node of each row: the sum over the kinds of what it takes from them.
 func (t *Table) Cost(s *cluster.Snapshot, rows []int32, r *cluster.Resources, at Prices, cost []float64) {
 	parts := map[uint64]float64{} // by the kinds that a node allows
 	for i, v := range rows {
@@ -121,6 +122,15 @@ func (t *Table) Cost(s *cluster.Snapshot, rows []int32, r *cluster.Resources, at
 		}
 		cost[i] = sum
 	}
+}
+
+// Takes returns how many places on the node of row v each kind loses to a pod that requests r.
+func (t *Table) Takes(s *cluster.Snapshot, v int32, r cluster.Resources) []float64 {
+	after, out := s.Nodes[v].With(r), make([]float64, len(t.Kinds))
+	for k := range t.rows[v].kinds {
+		out[k] = float64(int64(t.rows[v].free[k]) - after.Places(&t.Kinds[k].Pod.Requests))
+	}
+	return out
 }
 
 // part returns how many pods that request asks a pod that requests r takes the room of, by the resource of which it takes most.

@@ -8,7 +8,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// The table that follows changes is that of a fresh look, and what a placement takes is what is missing after it.
+// After any changes the table equals a new one, and a placement lowers the free places by as much as Cost said.
 func TestTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawPod := func(label string) *cluster.Pod {

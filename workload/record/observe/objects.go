@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -200,7 +201,16 @@ func (o *Objects) untyped(raw json.RawMessage, depth int) error {
 	if json.Unmarshal(raw, &lists) != nil || lists["pods"] == nil || lists["nodes"] == nil {
 		return fmt.Errorf("%w: a document has no kind", errNoObjects)
 	}
-	for name, of := range exported {
+	for _, name := range slices.Sorted(maps.Keys(lists)) {
+		of, known := exported[name]
+		var items []json.RawMessage
+		if json.Unmarshal(lists[name], &items) != nil || len(items) == 0 {
+			continue // the scheduler's configuration, or an empty list
+		}
+		if !known {
+			o.Skipped[exit.Clean(name, 100)] += len(items)
+			continue
+		}
 		list, err := json.Marshal(map[string]any{"kind": of.Kind + "List", "apiVersion": of.Version, "items": lists[name]})
 		if err == nil {
 			err = o.document(list, depth-1)
