@@ -126,9 +126,6 @@ type GPUNode struct {
 	Idle     float64 // free part of all devices together, in devices
 	Unusable float64 // thousandths of devices that are free but that typical pods cannot use
 	Hosts    Hosts
-
-	Unused cluster.DeviceSet // idle devices; only in a layout with Topology
-	Taken  cluster.DeviceSet // devices that the placement takes; none for the node as it is
 }
 
 // Hosts is how much of the workload fits on a node. Of a kind of pod that the workload lacks, all

@@ -22,7 +22,6 @@ type Layout struct {
 	Path      []PathBlock
 	Racks     bool // each rack is a zone vertex
 	Devices   bool // some features depend on GPU devices
-	Topology  bool // on the GPU graph, some features depend on where the devices are
 
 	Widths Widths
 	Split  *SplitLayout // of a split graph; nil if no block of Candidate can be split
@@ -49,7 +48,6 @@ func newLayout(names []string, usual *Set) (*Layout, error) {
 		l.Cluster, l.Candidate = append(l.Cluster, s.Cluster...), append(l.Candidate, s.Candidate...)
 		l.Path, l.Racks = append(l.Path, s.Path...), l.Racks || s.Racks
 		l.Devices = l.Devices || s.Devices
-		l.Topology = l.Topology || s.Topology
 		schema = s.appendSchema(schema)
 	}
 	l.Widths = Widths{len(List(l.Node)), len(List(l.Group)), len(List(l.Pod)), len(List(l.Cluster)), len(List(l.Candidate)), len(List(l.Path))}

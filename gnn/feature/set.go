@@ -170,8 +170,6 @@ type Set struct {
 	Racks bool
 	// Devices tells that the features depend on GPU devices and the typical pods (Node.Star, Candidates.Stars).
 	Devices bool
-	// Topology tells that features of the GPU graph depend on where the devices are (GPUNode.Unused and GPUNode.Taken).
-	Topology bool
 }
 
 // setKey identifies a set: the two graphs may have sets of the same name.

@@ -133,14 +133,10 @@ func TestDomains(t *testing.T) {
 
 // Every feature of the shipped sets has a name of its own and a doc.
 func TestFeaturesAreDocumented(t *testing.T) {
-	more, err := feature.NewGPULayout([]string{"base", "topology"})
-	fatal.If(t, err)
 	for kind, list := range map[string][]feature.Feature{
 		"node": feature.List(feature.Base.Node), "group": feature.List(feature.Base.Group), "pod": feature.List(feature.Base.Pod),
 		"cluster": feature.List(feature.Base.Cluster), "candidate": feature.List(feature.Base.Candidate),
 		"GPU node": feature.List(feature.GPUBase.Node), "GPU cluster": feature.List(feature.GPUBase.Cluster),
-		"GPU node with topology":  feature.List(more.Node)[len(feature.List(feature.GPUBase.Node)):],
-		"other GPU sets, cluster": feature.List(more.Cluster)[len(feature.List(feature.GPUBase.Cluster)):],
 	} {
 		seen := map[string]bool{}
 		for _, f := range list {

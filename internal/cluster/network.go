@@ -237,56 +237,6 @@ func (n *Network) RackLink(row int32) int { return len(n.rack) + int(n.rack[row]
 // ZoneLink is described with RackLink.
 func (n *Network) ZoneLink(row int32) int { return len(n.rack) + len(n.zone) + int(n.Zone(row)) }
 
-// Topology says where the devices of a node are, by device, as their driver publishes it; an empty value is not known. It must not be
-// changed.
-type Topology struct {
-	NUMA, Roots []string         // NUMA nodes and PCIe roots; nil if no device has one
-	Linked      map[int][]string // NVLink domains of this number of devices: NVIDIA's partitionN
-}
-
-// Levels returns the values that say where k devices are near each other, from the widest to the narrowest. It omits levels that no
-// device has. t may be nil.
-func (t *Topology) Levels(k int) (out [][]string) {
-	if t == nil {
-		return nil
-	}
-	for _, values := range [][]string{t.Linked[k], t.NUMA, t.Roots} {
-		if values != nil {
-			out = append(out, values)
-		}
-	}
-	return out
-}
-
-// NearDevices returns the devices of ChooseDevices; for several whole devices it returns the idle ones nearest to each other by the node's
-// topology.
-func (n *Node) NearDevices(r Resources) DeviceSet {
-	on := n.ChooseDevices(r)
-	levels := n.Topology.Levels(int(r.GPU))
-	if r.GPU < 2 || len(levels) == 0 {
-		return on
-	}
-	var idle DeviceSet
-	for i, used := range n.GPUs[:min(len(n.GPUs), len(levels[0]))] {
-		if used == 0 {
-			idle |= Device(i)
-		}
-	}
-	if idle.Len() < int(r.GPU) {
-		return on
-	}
-	near, _ := Nearest(levels, idle, int(r.GPU), on&idle)
-	return near
-}
-
-// Groups returns the devices of a set by the values of a level. It omits devices that the level does not list.
-func Groups(values []string, of DeviceSet) []DeviceSet {
-	if len(values) < MaxDevices {
-		of &= Device(len(values)) - 1
-	}
-	return groups(values, of)
-}
-
 // Nearest returns k of the given devices that lie in as few groups as possible at the first level, then at the next, and so on, and
 // the number of groups at each level. Of equally good groups it takes those with the fewest devices, so that larger ones stay whole, and
 // then those with more of the devices of keep. from has k devices or more.

@@ -37,8 +37,6 @@ type Node struct {
 	// can be partitioned. AddOn and Remove leave it alone.
 	Slices []mig.Slices
 
-	Topology *Topology // nil: not known
-
 	Power   *PowerModel // the machine's power; nil: not known
 	Traffic *Traffic    // of the whole cluster; nil if it is not known. Version does not cover it
 }

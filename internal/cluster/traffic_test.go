@@ -226,29 +226,3 @@ func TestNearestIsLeast(t *testing.T) {
 		}
 	})
 }
-
-// For several whole devices, the nearest idle ones are chosen; for a share, one device, or a node without a topology, the choice is as
-// without topology.
-func TestNearDevices(t *testing.T) {
-	numa := &Topology{NUMA: []string{"0", "0", "0", "1", "1"}}
-	for _, c := range []struct {
-		topology *Topology
-		used     []int64
-		ask      Resources
-		want     DeviceSet
-	}{
-		{nil, []int64{0, 0, 0, 0, 0}, Resources{GPU: 2}, 0b11},
-		{numa, []int64{0, 0, 0, 0, 0}, Resources{GPU: 2}, 0b11000}, // the larger group stays whole
-		{numa, []int64{0, 0, 500, 0, 100}, Resources{GPU: 2}, 0b11},
-		{numa, []int64{0, 0, 500, 0, 0}, Resources{GPU: 3}, 0b1011},
-		{numa, []int64{0, 0, 0, 0, 0}, Resources{GPU: 1}, 0b1},
-		{numa, []int64{0, 0, 0, 300, 0}, Resources{GPUMilli: 500}, 0b1000},
-		{numa, []int64{0, 300, 300, 300, 300}, Resources{GPU: 2}, 0b11}, // not enough of them are idle
-		{&Topology{NUMA: numa.NUMA, Linked: map[int][]string{2: {"a", "b", "c", "d", "a"}}}, []int64{0, 0, 0, 0, 0}, Resources{GPU: 2}, 0b10001},
-	} {
-		n := &Node{GPUs: c.used, Topology: c.topology}
-		if got := n.NearDevices(c.ask); got != c.want {
-			t.Errorf("%v, %+v: %b, want %b", c.used, c.ask, got, c.want)
-		}
-	}
-}

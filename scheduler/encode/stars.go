@@ -93,9 +93,6 @@ func (e *Stars) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resources, on 
 	c.Whole, c.Shared, c.Idle = e.devices(n, r, on)
 	c.Unusable = e.typical.After(n, r, on)
 	c.Hosts = e.hosts(n, free.MilliCPU)
-	if e.layout.Topology {
-		c.Unused, c.Taken = e.idleDevices(len(n.GPUs)), on
-	}
 	g.X = feature.Fill(e.layout.Node, &e.node, resize(g.X, e.layout.Widths.Node))
 	g.Free = g.Free[:0]
 	for i := range n.GPUs {
@@ -134,16 +131,6 @@ func (e *Stars) devices(n *cluster.Node, r cluster.Resources, on cluster.DeviceS
 		}
 	}
 	return whole, shared, idle
-}
-
-// idleDevices returns the node's idle devices, by rooms.
-func (e *Stars) idleDevices(devices int) (on cluster.DeviceSet) {
-	for i, room := range e.rooms[:devices] {
-		if room == cluster.DeviceMilli {
-			on |= cluster.Device(i)
-		}
-	}
-	return on
 }
 
 // hosts returns how many of the typical pods fit on n with milliCPU free and the devices' rooms. Pods with GPUs must tolerate its taints.

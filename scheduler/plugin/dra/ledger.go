@@ -126,7 +126,7 @@ func (l *Ledger) update(all []*resourceapi.ResourceSlice, state *structured.Allo
 	defer l.mu.Unlock()
 	old := l.last
 	shapes, view := make(map[string]*shape, len(byNode)), &View{ledger: l, nodes: make(map[string]*Node, len(byNode))}
-	same, places := true, places{known: l.shapes}
+	same := true
 	for name, in := range byNode {
 		s := l.shapes[name]
 		slices.SortFunc(in, cards.Compare)
@@ -134,7 +134,6 @@ func (l *Ledger) update(all []*resourceapi.ResourceSlice, state *structured.Allo
 			if s = newShape(in); s == nil {
 				continue
 			}
-			places.intern(s)
 		}
 		shapes[name] = s
 		n := old.Node(name)

@@ -31,7 +31,7 @@ func (v *View) Placer(n *cluster.Node) *Placer {
 		n.GPUs = append(n.GPUs[:len(n.GPUs):len(n.GPUs)], make([]int64, more)...)
 	}
 	n.GPUModel = cmp.Or(n.GPUModel, d.shape.Product)
-	n.Slices, n.Topology = d.slices, d.shape.topology
+	n.Slices = d.slices
 	return p
 }
 

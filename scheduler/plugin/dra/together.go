@@ -4,9 +4,11 @@ import (
 	"context"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/deviceattribute"
 
 	"gnnsched/internal/cluster"
 )
@@ -117,11 +119,22 @@ func (a *Ask) alternatives(ctx context.Context, n *Node, on cluster.DeviceSet) (
 	return from
 }
 
-// levels returns, for each attribute of the cards' location, its value for each card. The attributes in must come first, then the
-// topology's levels for k cards.
+// levels returns, for each attribute of the cards' location, its value for each card. The attributes in must come first, then those that
+// say where k cards are near each other, from the widest to the narrowest, without those that no card has.
 func (s *shape) levels(must []string, k int) (out [][]string) {
 	for _, name := range must {
 		out = append(out, s.Values(name))
 	}
-	return append(out, s.topology.Levels(k)...)
+	for _, names := range [][]string{
+		{"partition" + strconv.Itoa(k)}, {deviceattribute.StandardDeviceAttributePrefix + "numaNode", "numaNode"},
+		{string(deviceattribute.StandardDeviceAttributePCIeRoot)},
+	} {
+		for _, name := range names {
+			if values := s.Values(name); strings.Join(values, "") != "" {
+				out = append(out, values)
+				break
+			}
+		}
+	}
+	return out
 }

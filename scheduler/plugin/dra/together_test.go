@@ -135,48 +135,10 @@ func TestLevels(t *testing.T) {
 	if got := s.Values("numaNode"); !slices.Equal(got, []string{"0", "0", "1", "1"}) {
 		t.Errorf("NUMA nodes %q", got)
 	}
-	if got := s.topology; !slices.Equal(got.NUMA, s.Values("numaNode")) || len(got.Roots) != 4 || len(got.Linked) != 1 ||
-		got.Linked[2][0] != got.Linked[2][2] {
-		t.Errorf("topology %+v", got)
+	if got := s.levels(nil, 2); len(got) != 3 || got[0][0] != got[0][2] || !slices.Equal(got[1], s.Values("numaNode")) || len(got[2]) != 4 {
+		t.Errorf("levels %q", got)
 	}
-	if got := newShape([]*resourceapi.ResourceSlice{placed("-", "-")}).topology; got != nil {
-		t.Errorf("topology %+v of devices that are anywhere", got)
-	}
-}
-
-// Nodes whose devices are at the same places have one topology, also after a driver publishes them again. Others have their own.
-func TestOneTopology(t *testing.T) {
-	on := func(node string, in *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
-		in.Name, in.Spec.NodeName, in.Spec.Pool.Name = node, &node, node
-		return in
-	}
-	nowhere, other := on("nowhere", placed("-", "-")), on("other", placed("0a", "1b"))
-	a, b := on("a", placed("0a", "0b")), on("b", placed("0a", "0b"))
-	l := &Ledger{shapes: map[string]*shape{}}
-	at := func(node string) *cluster.Topology { return l.shapes[node].topology }
-	l.update([]*resourceapi.ResourceSlice{a, b, nowhere, other}, noState())
-	first := at("a")
-	if first == nil || at("b") != first || at("other") == first || at("nowhere") != nil {
-		t.Errorf("a %p, b %p, other %p, nowhere %p", first, at("b"), at("other"), at("nowhere"))
-	}
-	l.update([]*resourceapi.ResourceSlice{on("a", placed("0a", "0b")), b, nowhere, on("other", placed("0a", "0b"))}, noState())
-	if at("a") != first || at("other") != first {
-		t.Errorf("published again: a %p, other %p, before %p", at("a"), at("other"), first)
-	}
-}
-
-// Topologies that differ have different keys, whatever drivers put into them.
-func TestPlacesKey(t *testing.T) {
-	known := map[string]int{}
-	for i, p := range []*cluster.Topology{
-		{NUMA: []string{"0", "1"}}, {Roots: []string{"0", "1"}}, {NUMA: []string{"0 1"}}, {NUMA: []string{`0" "1`}}, {NUMA: []string{"0", ""}},
-		{NUMA: []string{"0"}},
-		{NUMA: []string{"0", "1"}, Linked: map[int][]string{2: {"0", "1"}}}, {NUMA: []string{"0", "1"}, Linked: map[int][]string{4: {"0", "1"}}},
-	} {
-		key := placesKey(p)
-		if j, has := known[key]; has {
-			t.Errorf("%d and %d have the key %s", i, j, key)
-		}
-		known[key] = i
+	if got := newShape([]*resourceapi.ResourceSlice{placed("-", "-")}).levels(nil, 2); got != nil {
+		t.Errorf("levels %q of devices that are anywhere", got)
 	}
 }

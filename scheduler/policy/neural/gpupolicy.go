@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
@@ -37,8 +36,6 @@ type GPUPolicy struct {
 	powerFirst bool      // power decides, and the network breaks ties
 	exact      []float64 // scores of the candidates then
 
-	sees *feature.Layout // what the network sees
-
 	states     gpuStates
 	placements cluster.Cache[placement]
 	after      []int32 // states after placements
@@ -58,7 +55,7 @@ const (
 
 func newGPU(name string, net *infer.Network, typical *fragmentation.Typical) *GPUPolicy {
 	p := &GPUPolicy{
-		name: name, encoder: encode.NewStars(net.Layout(), typical), session: net.Actor(), psi: make([]float32, net.Width()), sees: net.Layout(),
+		name: name, encoder: encode.NewStars(net.Layout(), typical), session: net.Actor(), psi: make([]float32, net.Width()),
 	}
 	p.states.width = net.Width()
 	p.forget()
@@ -213,13 +210,10 @@ func ways(n *cluster.Node, r cluster.Resources) cluster.DeviceSet {
 	return 1
 }
 
-// firstWay returns the devices of the first of the ways, which are near each other if the network sees where they are.
+// firstWay returns the devices of the first of the ways.
 func (p *GPUPolicy) firstWay(n *cluster.Node, r cluster.Resources, ways cluster.DeviceSet) cluster.DeviceSet {
 	if r.GPUMilli > 0 && n.HasDevices() {
 		return ways.First()
-	}
-	if p.sees.Topology {
-		return n.NearDevices(r)
 	}
 	return n.ChooseDevices(r)
 }
@@ -227,7 +221,7 @@ func (p *GPUPolicy) firstWay(n *cluster.Node, r cluster.Resources, ways cluster.
 // state returns the number of the state of n after a pod that requests r is placed on the devices.
 // It embeds a state that is new.
 func (p *GPUPolicy) state(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) int32 {
-	state := stateOf(n, r, on, p.sees)
+	state := stateOf(n, r, on)
 	state.access = p.encoder.Access(n)
 	id, embedding := p.states.find(state)
 	if embedding != nil {

@@ -3,7 +3,6 @@ package neural
 import (
 	"slices"
 
-	"gnnsched/gnn/feature"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
@@ -16,29 +15,18 @@ type gpuState struct {
 	model             string
 	access            fragmentation.Access
 	rooms             [cluster.MaxDevices]int16 // thousandths that are left of each device, descending
-
-	// Where the network sees it: which devices are where, which of them are idle, and which the placement takes.
-	topology    *cluster.Topology
-	idle, taken cluster.DeviceSet
 }
 
-// stateOf returns the state of n after a pod that requests r is placed on the devices, without its access. It has what a network with the
-// layout sees.
-func stateOf(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet, sees *feature.Layout) gpuState {
+// stateOf returns the state of n after a pod that requests r is placed on the devices, without its access.
+func stateOf(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) gpuState {
 	s := gpuState{free: n.Free().Minus(r), allocatable: n.Allocatable, model: n.GPUModel}
 	s.free.Pods, s.free.GPU, s.free.GPUMilli = 0, 0, 0 // rooms describes the GPUs
-	if sees.Topology && n.Topology != nil {
-		s.topology, s.taken = n.Topology, on
-	}
 	_, milli := fragmentation.Devices(r)
 	for i, used := range n.GPUs {
 		if on.Has(i) {
 			used += milli
 		}
 		room, j := int16(max(cluster.DeviceMilli-used, 0)), i
-		if s.topology != nil && room == cluster.DeviceMilli {
-			s.idle |= cluster.Device(i)
-		}
 		for ; j > 0 && s.rooms[j-1] < room; j-- {
 			s.rooms[j] = s.rooms[j-1]
 		}
