@@ -72,7 +72,7 @@ func runSoak(c *ucli.Context) error {
 func init() {
 	laboratory = func() []*ucli.Command {
 		return []*ucli.Command{
-			trial.Eval(), work.Command(episodes), trial.Bench(version), trial.Tune(version), compare.Command(), convert.Command(),
+			trial.Eval(), work.Command(episodes), trial.Tune(version), compare.Command(), convert.Command(),
 			plan.Command(), trial.Demo(), deployCommand(), cli.Manual(), doctorCommand(),
 			soakCommand(),
 		}

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,5 +79,33 @@ func TestMerge(t *testing.T) {
 	other.Results[0].Outcomes[0].Cost = 7
 	if _, err := Merge([]*Comparison{of("a", "1", 1, "x"), other}); err == nil || !strings.Contains(err.Error(), "different outcomes of x") {
 		t.Error(err)
+	}
+}
+
+// The leaderboard's results are of the scenarios of today. Who changes one of them plays docs/results/leaderboard again.
+func TestLeaderboard(t *testing.T) {
+	files, err := filepath.Glob("../../docs/results/leaderboard/*.json")
+	fatal.If(t, err)
+	played := map[string]bool{}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		fatal.If(t, err)
+		var old struct{ Rows []jsonComparison } // written by a command that is gone
+		if json.Unmarshal(text, &old) != nil {
+			fatal.If(t, json.Unmarshal(text, &old.Rows))
+		}
+		for _, r := range old.Rows {
+			if played[r.Scenario] = true; r.Scenario == "openb" { // the user's files
+				continue
+			}
+			s, err := Find(r.Scenario)
+			fatal.If(t, err)
+			if hash, err := s.Hash(); err != nil || hash != r.Hash || len(r.Seeds) == 0 || r.Seeds[0] != 30_001 && r.Seeds[0] != 40_001 {
+				t.Errorf("%s: %s was played from another file (%s, not %s), %v, or with other seeds", f, r.Scenario, r.Hash, hash, err)
+			}
+		}
+	}
+	if len(played) != 7 {
+		t.Errorf("the set is %v", played)
 	}
 }

@@ -1,4 +1,4 @@
-// Package trial has the commands that play policies in the simulator: gnnsched eval, bench, and tune.
+// Package trial has the commands that play policies in the simulator: gnnsched eval and tune.
 // This file has what they share: flags.
 package trial
 

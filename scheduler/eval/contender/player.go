@@ -51,7 +51,7 @@ type outside string
 func (o outside) Name() string { return string(o) }
 
 func (o outside) Score(*cluster.Snapshot, *cluster.Pod, []int32, []float32) error {
-	return exit.Usagef("%s: only gnnsched eval and gnnsched bench ask policies in Python", string(o))
+	return exit.Usagef("%s: only gnnsched eval asks policies in Python", string(o))
 }
 
 func playAll(ctx context.Context, path string, all eval.Batch) (out []sim.Outcome, err error) {
