@@ -57,7 +57,7 @@ func Generated(g workload.Generator) Source {
 		}
 		return p, err
 	}, Notes: func(p workload.Plan) []string {
-		lost := trace.Lost(trace.Plan, p)
+		lost := trace.Lost(p)
 		if len(lost) == 0 {
 			return nil
 		}

@@ -1,14 +1,11 @@
 package trace
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strconv"
-
-	"github.com/jszwec/csvutil"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/workload"
@@ -29,7 +26,6 @@ import (
 // Other columns are ignored. Rows may come in any order.
 var arrivals = &Format{
 	Name: "arrivals", About: "a CSV with an arrival column", header: arrivalColumns[:3],
-	omits:   []*property{limits, labels, nodeSelector, tolerations, gpuShares, gpuModels},
 	matches: isArrivals, read: readArrivals,
 }
 
@@ -103,34 +99,4 @@ func (r arrivalRow) arrival(i int) (a workload.Arrival, column string, err error
 		a.Lifetime = math.Inf(1)
 	}
 	return a, "", nil
-}
-
-// WriteArrivals writes a trace in the format arrivals. It returns an error if pods have a property that the format omits.
-func WriteArrivals(w io.Writer, t workload.Trace) error {
-	c := csv.NewWriter(w)
-	e := csvutil.NewEncoder(c)
-	for _, a := range t {
-		d := a.Deployment
-		for _, p := range arrivals.omits {
-			if p.of(d.Shape) {
-				return fmt.Errorf("write the CSV: %s has %s, for which it has no column", d.Name, p.name)
-			}
-		}
-		row := arrivalRow{
-			Name: d.Name, Arrival: timeCell(a.At), PodCount: podCount(d.Replicas),
-			CPURequest: cpuCell(d.Shape.Requests.MilliCPU), MemRequest: memCell(d.Shape.Requests.Memory),
-			GPURequest: gpuCell(d.Shape.Requests.GPU), Usage: usageCell{d.Shape.Usage},
-		}
-		if !math.IsInf(a.Lifetime, 1) {
-			row.Lifetime = (*timeCell)(&a.Lifetime)
-		}
-		if err := e.Encode(row); err != nil {
-			return fmt.Errorf("write the CSV: %w", err)
-		}
-	}
-	c.Flush()
-	if err := c.Error(); err != nil {
-		return fmt.Errorf("write the CSV: %w", err)
-	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"bytes"
 	"io"
 	"math"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
 	"gnnsched/workload"
-	"gnnsched/workload/usage"
 )
 
 // read reads a file in the arrivals format.
@@ -28,35 +26,6 @@ arrival,lifetime,cpu_request,mem_request,gpu_request,name,pod_count,user
 990,3600,4,16Gi,1,train,,bob
 1000.5,60,1,2Gi,0,web,3,ann
 `
-
-// A trace with models of what pods use is written and read back.
-func TestWriteArrivals(t *testing.T) {
-	batch := workload.Shape{Requests: cluster.Resources{MilliCPU: 1500, GPU: 1, Pods: 1}, Usage: &usage.Model{Work: 3600}}
-	batch.Usage.Curves[usage.CPU] = usage.Bursts{High: 3, Every: 60, Length: 20}
-	want := workload.Trace{
-		{At: 0, Lifetime: 1234567.25, Deployment: workload.Deployment{Name: "batch", Replicas: 1, Shape: batch}},
-		{At: 1e7, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: "idle", Replicas: 3,
-			Shape: workload.Shape{Requests: cluster.Resources{Memory: 1 << 30, Pods: 1}}}},
-	}
-	var file bytes.Buffer
-	fatal.If(t, WriteArrivals(&file, want))
-	const text = `name,arrival,lifetime,pod_count,cpu_request,mem_request,gpu_request,usage
-batch,0,1234567.25,1,1500m,,1,"{""cpu"":{""bursts"":{""low"":0,""high"":3,""every"":60,""length"":20}},""work"":3600}"
-idle,10000000,,3,,1Gi,,
-`
-	if d := cmp.Diff(text, file.String()); d != "" {
-		t.Error(d)
-	}
-	got, err := read(&file, "f")
-	fatal.If(t, err)
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-	want[1].Deployment.Shape.NodeSelector = map[string]string{"a": "b"}
-	if err := WriteArrivals(io.Discard, want); err == nil || !strings.Contains(err.Error(), "idle has node selectors") {
-		t.Errorf("error %v", err)
-	}
-}
 
 func TestReadArrivals(t *testing.T) {
 	pod := func(milliCPU, mem, gpu int64) workload.Shape {

@@ -106,25 +106,12 @@ func (c *gpuCell) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// MarshalText returns no text for a pod without a model.
-func (u usageCell) MarshalText() ([]byte, error) {
-	if u.Model == nil {
-		return nil, nil
-	}
-	return u.Model.MarshalJSON()
-}
-
 func (u *usageCell) UnmarshalText(b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
 	u.Model = &usage.Model{}
 	return u.Model.UnmarshalJSON(b)
-}
-
-// MarshalText writes no exponent.
-func (c timeCell) MarshalText() ([]byte, error) {
-	return strconv.AppendFloat(nil, float64(c), 'f', -1, 64), nil
 }
 
 func (c *timeCell) UnmarshalText(b []byte) error {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"gnnsched/internal/choice"
@@ -19,10 +18,9 @@ import (
 
 // Format is a file format for traces.
 type Format struct {
-	Name   string      // in flags, a word in lower case
-	About  string      // for help texts, in a few words
-	header []string    // columns that a file must have
-	omits  []*property // properties of pods that the format has no column for
+	Name   string   // in flags, a word in lower case
+	About  string   // for help texts, in a few words
+	header []string // columns that a file must have
 
 	// matches reports whether a CSV with these columns has the format. Column names are in lower case, with underscores for spaces.
 	matches func(columns []string) bool
@@ -57,38 +55,6 @@ func Formats() []*Format { return append([]*Format{Auto}, formats...) }
 // Named returns the format with the given name.
 func Named(name string) (*Format, error) {
 	return choice.Find("trace format", name, Formats(), func(x *Format) string { return x.Name })
-}
-
-// property is something that pods of a workload.Shape may have.
-type property struct {
-	name string
-	of   func(workload.Shape) bool
-}
-
-// The properties.
-var (
-	limits       = &property{"limits", func(s workload.Shape) bool { return s.Limits.MilliCPU != 0 || s.Limits.Memory != 0 }}
-	labels       = &property{"labels", func(s workload.Shape) bool { return len(s.Labels) > 0 }}
-	nodeSelector = &property{"node selectors", func(s workload.Shape) bool { return len(s.NodeSelector) > 0 }}
-	tolerations  = &property{"tolerations", func(s workload.Shape) bool { return len(s.Tolerations) > 0 }}
-	gpus         = &property{"GPUs", func(s workload.Shape) bool { return s.Requests.GPU > 0 }}
-	gpuShares    = &property{"GPU shares", func(s workload.Shape) bool { return s.Requests.GPUMilli > 0 }}
-	gpuModels    = &property{"GPU models", func(s workload.Shape) bool { return len(s.GPUModels) > 0 }}
-	used         = &property{"usage", func(s workload.Shape) bool { return s.Usage != nil }} // beside requests
-)
-
-// Lost returns the names of the plan's shapes that have a property which the format omits,
-// each once, in the plan's order.
-func Lost(f *Format, p workload.Plan) []string {
-	var out []string
-	for _, step := range p.Steps {
-		s := step.Deployment.Shape
-		loses := slices.ContainsFunc(f.omits, func(p *property) bool { return p.of(s) })
-		if loses && !slices.Contains(out, s.Name) {
-			out = append(out, s.Name)
-		}
-	}
-	return out
 }
 
 // readAuto reads a file in the format that its header matches.
@@ -157,7 +123,6 @@ func Load(path string) (File, error) {
 // openbFormat is a pod list of the openb trace. It also takes node lists, because openb.ReadPods has the better error message for them.
 var openbFormat = &Format{
 	Name: "openb", About: "a pod list of the openb trace", header: openb.PodColumns(),
-	omits:   []*property{limits, labels, nodeSelector, tolerations, used},
 	matches: func(columns []string) bool { return openb.IsPodList(columns) || openb.IsNodeList(columns) },
 	read: func(r io.Reader, file string) (File, error) {
 		pods, err := openb.ReadPods(r, file)

@@ -5,18 +5,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 
-	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
-	"gnnsched/workload"
 	"gnnsched/workload/record"
-	"gnnsched/workload/usage"
 )
 
 const (
@@ -104,29 +100,6 @@ func TestNamed(t *testing.T) {
 	}
 	if _, err := Named("parquet"); err == nil || !strings.Contains(err.Error(), strings.Join(names, ", ")) {
 		t.Errorf("got %v", err)
-	}
-}
-
-// Lost names exactly the shapes with a property that the format omits.
-func TestOmits(t *testing.T) {
-	shapes := map[*property]workload.Shape{
-		limits:       {Limits: cluster.Resources{Memory: 1}},
-		labels:       {Labels: map[string]string{"a": "b"}},
-		nodeSelector: {NodeSelector: map[string]string{"a": "b"}},
-		tolerations:  {Tolerations: []cluster.Toleration{{Key: "a"}}},
-		gpus:         {Requests: cluster.Resources{GPU: 1}},
-		gpuShares:    {Requests: cluster.Resources{GPUMilli: 1}},
-		gpuModels:    {GPUModels: []string{"T4"}},
-		used:         {Usage: &usage.Model{}},
-	}
-	for _, f := range Formats() {
-		for property, shape := range shapes {
-			shape.Name = property.name
-			lost := Lost(f, workload.Plan{Steps: []workload.Step{{Deployment: workload.Deployment{Shape: shape}}}})
-			if omitted := slices.Contains(f.omits, property); omitted != (len(lost) == 1) {
-				t.Errorf("%s omits %s: %v, but it loses %q", f.Name, property.name, omitted, lost)
-			}
-		}
 	}
 }
 

@@ -19,7 +19,6 @@ import (
 // a unit of time.
 var Plan = &Format{
 	Name: "plan", About: "the CSV that runsim writes", header: planColumns[:len(planColumns)-1],
-	omits:   []*property{labels, nodeSelector, tolerations, gpus, gpuShares, gpuModels, used},
 	matches: isPlan,
 	read: func(r io.Reader, file string) (File, error) {
 		out, err := planArrivals(openb.NewRecords(r), file)
@@ -245,4 +244,17 @@ func WritePlan(w io.Writer, p workload.Plan) error {
 		}
 	}
 	return nil
+}
+
+// Lost returns the names of the plan's shapes that have a property for which the CSV has no column, each once, in the plan's order.
+func Lost(p workload.Plan) (out []string) {
+	for _, step := range p.Steps {
+		s := step.Deployment.Shape
+		loses := len(s.Labels)+len(s.NodeSelector)+len(s.Tolerations)+len(s.GPUModels) > 0 || s.Requests.GPU > 0 || s.Requests.GPUMilli > 0 ||
+			s.Usage != nil
+		if loses && !slices.Contains(out, s.Name) {
+			out = append(out, s.Name)
+		}
+	}
+	return out
 }

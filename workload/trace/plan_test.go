@@ -14,6 +14,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
 	"gnnsched/workload"
+	"gnnsched/workload/usage"
 )
 
 // amount is a request and a limit; a limit of 0 means none.
@@ -164,7 +165,16 @@ func TestLost(t *testing.T) {
 		{Action: workload.Add, Deployment: workload.Deployment{Name: "c",
 			Shape: workload.Shape{Name: "picky", NodeSelector: map[string]string{"a": "b"}}}},
 	}}
-	if d := cmp.Diff([]string{"picky"}, Lost(Plan, p)); d != "" {
+	want := []string{"picky"}
+	for name, s := range map[string]workload.Shape{
+		"labels": {Labels: map[string]string{"a": "b"}}, "tolerations": {Tolerations: []cluster.Toleration{{Key: "a"}}},
+		"gpus": {Requests: cluster.Resources{GPU: 1}}, "shares": {Requests: cluster.Resources{GPUMilli: 1}}, "models": {GPUModels: []string{"T4"}},
+		"usage": {Usage: &usage.Model{}},
+	} {
+		s.Name = name
+		p.Steps, want = append(p.Steps, workload.Step{Deployment: workload.Deployment{Shape: s}}), append(want, name)
+	}
+	if d := cmp.Diff(want, Lost(p)); d != "" {
 		t.Error(d)
 	}
 }

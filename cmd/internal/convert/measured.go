@@ -2,250 +2,283 @@ package convert
 
 import (
 	"bufio"
-	"crypto/sha256"
+	"compress/gzip"
+	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
-	"gnnsched/internal/choice"
 	"gnnsched/workload/usage"
 )
 
-// measuredWorkload is the content of a record.
-type measuredWorkload struct {
-	Machines []measuredMachine // in the order of their first measurements
-	Jobs     []measuredJob     // in the order of the file
-	Notes    []string          // caveats of the reading, for people
-}
-
-// measuredMachine is a virtual machine or a container with its usage.
-type measuredMachine struct {
-	Name   string
-	Cores  float64 // that it was given
-	Memory int64   // bytes that it was given; 0: not known
-
-	Step  float64                     // seconds between two values
-	First float64                     // time of the first value in seconds; if the record has dates, the Unix time
-	Used  [usage.Dimensions][]float32 // values by dimension, in its unit; nil: not measured
-}
-
-// measuredJob is a batch job.
-type measuredJob struct {
-	Name              string
-	Arrival, Lifetime float64 // seconds
-	Cores             float64 // that it was given; 0: not known
-	Mean, Max         float64 // cores that it used on average and at most
-}
-
-// formatOptions control the reading of a record.
-type formatOptions struct {
-	Format *measuredFormat // nil: chosen by the first line of the first file
-	Step   float64         // seconds of a step; at least 1
-	days   float64         // machines: number of days to keep, from the first value on; 0: all
-	Limit  int             // largest number of machines or jobs to read; 0: all
-	Part   Part            // which of them are kept
-	// Progress is called now and then with the number of bytes read so far. An error ends the reading.
-	Progress func(bytes int64) error
-}
-
-// measuredFile is an open file of a record.
-type measuredFile struct {
-	Name string
-	io.Reader
-}
-
-// measuredFormat is a format of records.
+// A measuredFormat is a format of public records of what machines used: CSV files with named columns.
 type measuredFormat struct {
-	Name    string                               // in flags
-	About   string                               // the format's files in a few words
-	matches func(line string) bool               // whether a file may begin with a line; nil: no line tells
-	read    func(*reading, []measuredFile) error // adds the content of the files
+	Name  string // in flags
+	About string // the format's files in a few words
+	comma rune
+	// headers are the columns of files without a header, which their number tells apart. Without any, the first line of a file is its header.
+	headers [][]string
+	read    func(*reading, *line) // adds what a line says
 }
 
-// measuredFormats returns all formats.
-func measuredFormats() []*measuredFormat {
-	return []*measuredFormat{gwa, vmsFormat, azure, alibaba, alibabaBatch, jobs}
-}
+// measuredFormats returns all formats. See mappings.go.
+func measuredFormats() []*measuredFormat { return []*measuredFormat{gwa, azure, alibaba} }
 
-// formatNamed returns the format with a name.
-func formatNamed(name string) (*measuredFormat, error) {
-	return choice.Find("format", name, measuredFormats(), func(x *measuredFormat) string { return x.Name })
-}
-
-// Part is a part of the machines or jobs of a record. Names decide which part each belongs to, so the other options of a reading do not
-// change a part. The instances of one job belong together.
-type Part string
-
-// The parts.
-const (
-	All      Part = "all"
-	Training Part = "training" // three of four
-	Judging  Part = "judging"  // the rest
-)
-
-// seriesParts returns all parts.
-func seriesParts() []Part { return []Part{All, Training, Judging} }
-
-// has reports whether the machine or job with a name belongs to the part.
-func (p Part) has(name string) bool {
-	judging := sha256.Sum256([]byte(name))[0]%4 == 0
-	switch p {
-	case Training:
-		return !judging
-	case Judging:
-		return judging
-	}
-	return true
-}
-
-// reading is the state of a Read.
+// reading is the state of the reading of a record.
 type reading struct {
-	formatOptions
-	out measuredWorkload
-
-	machines map[string]*samples // by name
-	order    []string
-	bytes    int64           // read so far
-	ignored  int             // values that cannot be
-	twins    map[string]bool // machines whose shortened name another one has
+	format    *measuredFormat
+	step      float64 // seconds of a step
+	days      float64 // number of days to keep of each machine; 0: all
+	limit     int     // largest number of machines; 0: all
+	machines  map[string]*machine
+	order     []*machine          // that have measurements
+	strangers map[string]struct{} // machines with measurements and without a size
+	ignored   int                 // values that cannot be
+	notes     []string            // caveats of the reading, for people
 }
 
-// readFormat reads a record. Errors begin with the file and, if they concern a place in it, the line: "vms.csv:3: ...".
-func readFormat(o formatOptions, files ...measuredFile) (*measuredWorkload, error) {
-	if len(files) == 0 {
-		return nil, errors.New("there is no file to read")
-	}
-	if !(o.Step >= 1 && o.Step <= 86400) {
-		return nil, fmt.Errorf("a step of %v seconds is not 1 to 86400", o.Step)
-	}
-	r := &reading{formatOptions: o, machines: map[string]*samples{}, twins: map[string]bool{}}
-	files = slices.Clone(files)
-	for i, f := range files {
-		files[i].Reader = &counter{f.Reader, r}
-	}
-	if r.Format == nil {
-		b := bufio.NewReaderSize(files[0], 64<<10)
-		head, err := b.Peek(64 << 10)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("%s: %w", files[0].Name, err)
-		}
-		line, _, _ := strings.Cut(strings.TrimPrefix(string(head), "\ufeff"), "\n")
-		i := slices.IndexFunc(measuredFormats(), func(f *measuredFormat) bool { return f.matches != nil && f.matches(line) })
-		if i < 0 {
-			return nil, fmt.Errorf("%s: its first line belongs to no known format; name the format", files[0].Name)
-		}
-		r.Format, files[0].Reader = measuredFormats()[i], b
-	}
-	if err := r.Format.read(r, files); err != nil {
-		return nil, err
-	}
-	r.finish()
-	if len(r.out.Machines)+len(r.out.Jobs) == 0 {
-		if r.Part != All && r.Part != "" {
-			return nil, fmt.Errorf("%s: nothing in the file belongs to the part %s", files[0].Name, r.Part)
-		}
-		return nil, fmt.Errorf("%s: the file has nothing to read%s", files[0].Name, r.reasons())
-	}
-	return &r.out, nil
+// line is a line of a file.
+type line struct {
+	file, machine string // machine is the file's name without its folder and ending
+	number        int
+	columns       map[string]int
+	cells         []string
+	fault         error // the first
 }
 
-// finish makes machines of the samples and writes the notes.
-func (r *reading) finish() {
-	empty, unsized := map[string]bool{}, map[string]bool{}
-	for _, name := range r.order {
-		m, ok := r.machines[name].machine(name, r.Step, r.days)
+// has reports whether the line has a column, and text and value return its cell; an empty value is NaN.
+func (l *line) has(column string) bool { _, has := l.columns[column]; return has }
+
+func (l *line) text(column string) string {
+	i, has := l.columns[column]
+	if !has {
+		l.fail("column %q is missing", column)
+		return ""
+	}
+	return strings.TrimSpace(l.cells[i])
+}
+
+func (l *line) value(column string) float64 {
+	text := l.text(column)
+	if text == "" {
+		return math.NaN()
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		l.fail("%s: %.40q is not a number", column, text)
+	}
+	return x
+}
+
+// given returns an amount that a machine was given: 0 to most. A bucket such as ">24" is read as 24.
+func (l *line) given(column string, most float64) float64 {
+	text := strings.TrimPrefix(l.text(column), ">")
+	if text == "" {
+		return 0
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(x >= 0 && x <= most) {
+		l.fail("%s: %.40q is not 0 to %g", column, text, most)
+		return 0
+	}
+	return x
+}
+
+// fail notes the first fault, which ends the reading.
+func (l *line) fail(format string, a ...any) {
+	if l.fault == nil {
+		l.fault = fmt.Errorf("%s:%d: %w", l.file, l.number, fmt.Errorf(format, a...))
+	}
+}
+
+// readMeasured reads the files of a record. Errors begin with the file and, if they concern a place in it, the line: "vm.csv:3: ...".
+func (r *reading) readMeasured(ctx context.Context, paths []string) error {
+	r.machines, r.strangers = map[string]*machine{}, map[string]struct{}{}
+	paths, err := inFolders(paths)
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, path := range paths {
+		l := &line{file: strings.TrimSuffix(path, ".gz")}
+		l.machine = strings.TrimSuffix(filepath.Base(l.file), filepath.Ext(l.file))
+		if r.format.headers == nil && seen[l.machine] {
+			return fmt.Errorf("%s: another file has this name too; convert one folder at a time", l.file)
+		}
+		seen[l.machine] = true
+		if err := r.file(ctx, path, l); err != nil {
+			return err
+		}
+	}
+	return r.finish()
+}
+
+// inFolders replaces each folder by its CSV files.
+func inFolders(paths []string) (out []string, err error) {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			out = append(out, path)
+			continue
+		}
+		inside, err := filepath.Glob(filepath.Join(path, "*.csv*"))
+		inside = slices.DeleteFunc(inside, func(f string) bool { return !strings.HasSuffix(strings.TrimSuffix(f, ".gz"), ".csv") })
+		if err != nil || len(inside) == 0 {
+			return nil, errors.Join(err, fmt.Errorf("%s: the folder has no CSV file", path))
+		}
+		out = append(out, inside...)
+	}
+	return out, nil
+}
+
+// file reads one file. A path that ends in .gz is decompressed.
+func (r *reading) file(ctx context.Context, path string, l *line) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // it is only read
+	in := io.Reader(bufio.NewReaderSize(f, 1<<20))
+	if strings.HasSuffix(path, ".gz") {
+		if in, err = gzip.NewReader(in); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	rows := csv.NewReader(in)
+	rows.Comma, rows.FieldsPerRecord, rows.LazyQuotes, rows.TrimLeadingSpace, rows.ReuseRecord = r.format.comma, -1, true, true, true
+	known := map[int]map[string]int{} // columns by their number
+	for _, h := range r.format.headers {
+		known[len(h)] = byName(h)
+	}
+	for ctx.Err() == nil {
+		cells, err := rows.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: after line %d: %w", l.file, l.number, err)
+		}
+		if l.number, _ = rows.FieldPos(0); len(known) == 0 {
+			cells[0] = strings.TrimPrefix(cells[0], "\ufeff")
+			known[len(cells)] = byName(cells)
+			continue
+		}
+		if l.columns, l.cells = known[len(cells)], cells; l.columns == nil {
+			return fmt.Errorf("%s:%d: the line has %d cells, want %v", l.file, l.number, len(cells), slices.Sorted(maps.Keys(known)))
+		}
+		if r.format.read(r, l); l.fault != nil {
+			return l.fault
+		}
+	}
+	return ctx.Err()
+}
+
+func byName(header []string) map[string]int {
+	out := map[string]int{}
+	for i, name := range header {
+		out[strings.Clone(strings.TrimSpace(name))] = i
+	}
+	return out
+}
+
+// size notes the size of a machine: cores and bytes.
+func (r *reading) size(id string, cores, memory float64) {
+	m := r.machines[id]
+	if m == nil {
+		m = &machine{id: id}
+		r.machines[id] = m
+	}
+	m.cores, m.memory = max(m.cores, cores), max(m.memory, int64(memory))
+}
+
+// measured returns the machine of a measurement; nil if its size is not known, or the limit is reached. first names the file with sizes.
+func (r *reading) measured(l *line, id, first string) *machine {
+	m := r.machines[id]
+	switch {
+	case len(r.machines) == 0:
+		l.fail("no machine is known yet: give %s before the measurements", first)
+	case m == nil:
+		r.strangers[id] = struct{}{}
+	case m.listed:
+	case r.limit > 0 && len(r.order) >= r.limit:
+		return nil
+	default:
+		m.listed, r.order = true, append(r.order, m)
+	}
+	return m
+}
+
+// sample adds what a machine used. It counts a value that cannot be.
+func (r *reading) sample(m *machine, d usage.Dimension, at, value float64) {
+	if !m.add(d, at/r.step, value) {
+		r.ignored++
+	}
+}
+
+// finish names the machines and writes the notes. It returns an error if no machine has a measurement.
+func (r *reading) finish() error {
+	left := map[string][]string{}
+	for id, m := range r.machines {
+		if !m.listed && (r.limit == 0 || len(r.order) < r.limit) {
+			left["no file has measurements of them"] = append(left["no file has measurements of them"], id)
+		}
+	}
+	left["their size is not known"] = slices.Collect(maps.Keys(r.strangers))
+	names := map[string]bool{}
+	r.order = slices.DeleteFunc(r.order, func(m *machine) bool {
+		kind, id, _ := strings.Cut(m.id, "-")
+		m.name = kind + "-" + shortened(id)
+		why := ""
 		switch {
-		case !ok:
-			empty[name] = true
-		case m.Cores == 0 && m.Used[usage.CPU] != nil: // the usage is a fraction of its unknown cores
-			unsized[name] = true
-		default:
-			r.out.Machines = append(r.out.Machines, m)
+		case m.steps() == 0:
+			why = "they have no valid value"
+		case m.cores == 0 && m.used[usage.CPU] != nil: // the usage is a fraction of its unknown cores
+			why = "their cores are not known"
+		case names[m.name]:
+			why = "after shortening, another machine has the same name"
 		}
-	}
-	for _, left := range []struct {
-		names map[string]bool
-		why   string
-	}{
-		{empty, "they have no valid value"},
-		{unsized, "their cores are not known"},
-		{r.twins, "after shortening, another machine has the same name"},
-	} {
-		if len(left.names) > 0 {
-			r.note("machines were left out, as %s: %s", left.why, some(left.names))
+		if why != "" {
+			left[why] = append(left[why], m.id)
+			return true
+		}
+		names[m.name] = true
+		return false
+	})
+	for _, why := range slices.Sorted(maps.Keys(left)) {
+		if ids := left[why]; len(ids) > 0 {
+			r.notes = append(r.notes, fmt.Sprintf("machines were left out, as %s: %d (%.60q is the first)", why, len(ids), slices.Min(ids)))
 		}
 	}
 	if r.ignored > 0 {
-		r.note("%d values were ignored: they are negative, not numbers, or marked as invalid", r.ignored)
+		r.notes = append(r.notes, fmt.Sprintf("%d values were ignored: they are negative, not numbers, or marked as invalid", r.ignored))
 	}
-	if r.full() {
-		r.note("only the first %d were read", r.Limit)
+	if r.limit > 0 && len(r.order) >= r.limit {
+		r.notes = append(r.notes, fmt.Sprintf("only the first %d were read", r.limit))
 	}
-	short := slices.ContainsFunc(r.out.Machines, func(m measuredMachine) bool { return m.stepsOfDay() == 0 })
-	if short {
-		r.note("some machines do not follow the time of day: their series are shorter than a day, or a day has no whole number of steps")
+	if len(r.order) == 0 {
+		return errors.New(strings.Join(append([]string{"no machine has a measurement"}, r.notes...), "; "))
 	}
+	return nil
 }
 
-// reasons returns the notes as the end of an error.
-func (r *reading) reasons() string {
-	if len(r.out.Notes) == 0 {
-		return ""
-	}
-	return ": " + strings.Join(r.out.Notes, "; ")
-}
-
-func (r *reading) note(format string, a ...any) {
-	r.out.Notes = append(r.out.Notes, fmt.Sprintf(format, a...))
-}
-
-// wanted returns the samples of the machine with a name, which is derived from its id in the record; nil if it belongs to another part, the
-// limit is reached, or a machine with another id has the name.
-func (r *reading) wanted(name, id string) *samples {
-	if s := r.machines[name]; s != nil {
-		if s.id != id {
-			r.twins[strings.Clone(id)] = true
-			return nil
+// shortened returns a name as a label value may hold it: letters and digits, at most 40.
+func shortened(id string) string {
+	id = strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+			return c
 		}
-		return s
-	}
-	if !r.Part.has(name) || r.full() {
-		return nil
-	}
-	s := &samples{id: strings.Clone(id), step: r.Step}
-	r.machines[name], r.order = s, append(r.order, name)
-	return s
-}
-
-// job adds a job if it belongs to the part and the limit allows. Jobs with the same name belong to the same part.
-func (r *reading) job(called string, j measuredJob) {
-	switch {
-	case !r.Part.has(called), r.full():
-	default:
-		r.out.Jobs = append(r.out.Jobs, j)
-	}
-}
-
-// full reports whether the limit of machines or jobs is reached.
-func (r *reading) full() bool {
-	return r.Limit > 0 && max(len(r.out.Jobs), len(r.order)) >= r.Limit
-}
-
-// counter counts the bytes read from a file.
-type counter struct {
-	io.Reader
-	r *reading
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.r.bytes += int64(n)
-	if c.r.Progress != nil {
-		if stop := c.r.Progress(c.r.bytes); stop != nil {
-			return 0, stop
-		}
-	}
-	return n, err
+		return -1
+	}, id)
+	return id[:min(len(id), 40)]
 }

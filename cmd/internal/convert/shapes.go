@@ -10,76 +10,120 @@ import (
 	"gnnsched/workload/usage"
 )
 
+// maxSteps bounds the steps of a series: five years of minutes. A time that is further away is treated as a fault.
+const maxSteps = 5 * 366 * 24 * 60
+
 // levels is the number of different values in a series, so that it stays short as text.
 const levels = 1000
 
 // secondsOfDay is the number of seconds in a day.
 const secondsOfDay = 86400
 
-// Shapes returns a shape for each machine: it requests the machine's size, and has the machine's usage at the same time of day. Each pod
-// begins on another day of the series; a series of more than a day is cut to whole days. If a day has no whole number of steps, or the
-// series is shorter than one, pods begin anywhere in it. With a percentile over 0 the shape requests that percentile of the machine's
-// usage, where it was measured.
-func (w *measuredWorkload) Shapes(percentile float64) ([]workload.Shape, error) {
-	out := make([]workload.Shape, 0, len(w.Machines))
-	for _, m := range w.Machines {
-		s := workload.Shape{
-			Name: m.Name, Weight: 1, Usage: &usage.Model{},
-			Requests: cluster.Resources{MilliCPU: int64(math.Round(m.Cores * 1000)), Memory: m.Memory, Pods: 1},
-		}
-		for d, values := range m.Used {
-			full := 0.0
-			switch usage.Dimension(d) {
-			case usage.CPU:
-				full = m.Cores
-			case usage.Memory:
-				full = float64(m.Memory)
+// machine is a virtual machine or a container with what it used.
+type machine struct {
+	id, name string
+	listed   bool // it has measurements
+	cores    float64
+	memory   int64 // bytes; 0: not known
+
+	from, to int                           // numbers of the first step and of the one after the last; the first begins at from times the step
+	used     [usage.Dimensions]map[int]sum // by the number of the step; nil: not measured
+}
+
+// sum is the sum and the number of the samples in one step.
+type sum struct {
+	total float64
+	n     int
+}
+
+// add adds a sample at a time in steps. It returns false if the value or the time cannot be.
+func (m *machine) add(d usage.Dimension, at, value float64) bool {
+	if !(value >= 0 && value < 1e18) || !(math.Abs(at) < 1e11) {
+		return false
+	}
+	i := int(math.Floor(at))
+	from, to := i, i+1
+	if m.steps() > 0 {
+		from, to = min(from, m.from), max(to, m.to)
+	}
+	if to-from > maxSteps {
+		return false
+	}
+	m.from, m.to = from, to
+	if m.used[d] == nil {
+		m.used[d] = map[int]sum{}
+	}
+	x := m.used[d][i]
+	m.used[d][i] = sum{x.total + value, x.n + 1}
+	return true
+}
+
+func (m *machine) steps() int { return m.to - m.from }
+
+// means returns the means of n steps of a dimension. A step without samples has the value of the step before, and those before the first
+// sample have its value.
+func (m *machine) means(d usage.Dimension, n int) []float32 {
+	if m.used[d] == nil {
+		return nil
+	}
+	out, known := make([]float32, n), false
+	for i := range out {
+		x, has := m.used[d][m.from+i]
+		switch {
+		case has:
+			out[i] = float32(x.total / float64(x.n))
+			for j := 0; !known && j < i; j++ {
+				out[j] = out[i]
 			}
-			s.Usage.Curves[d] = m.curve(values, full)
+			known = true
+		case i > 0:
+			out[i] = out[i-1]
 		}
-		if cpu := m.Used[usage.CPU]; cpu != nil && percentile > 0 {
-			s.Requests.MilliCPU = int64(math.Ceil(percentileOf(cpu, percentile) * 1000))
+	}
+	return out
+}
+
+// shapes returns a shape for each machine: it requests the machine's size, and has the machine's usage at the same time of day. Each pod
+// begins on another day of the series; a series of more than a day is cut to whole days. If a day has no whole number of steps, or the
+// series is shorter than one, pods begin anywhere in it.
+func (r *reading) shapes() ([]workload.Shape, error) {
+	var out []workload.Shape
+	short := 0
+	for _, m := range r.order {
+		s := workload.Shape{
+			Name: m.name, Weight: 1, Usage: &usage.Model{},
+			Requests: cluster.Resources{MilliCPU: int64(math.Round(m.cores * 1000)), Memory: m.memory, Pods: 1},
 		}
-		if memory := m.Used[usage.Memory]; memory != nil && percentile > 0 {
-			s.Requests.Memory = int64(math.Ceil(percentileOf(memory, percentile)))
+		n := m.steps()
+		if r.days > 0 {
+			n = min(n, max(int(r.days*secondsOfDay/r.step), 1))
+		}
+		if day := secondsOfDay / r.step; day == math.Floor(day) && int(day) <= n {
+			n -= n % int(day)
+		} else {
+			short++
+		}
+		full := [usage.Dimensions]float64{usage.CPU: m.cores, usage.Memory: float64(m.memory)}
+		for d := range m.used {
+			if values := m.means(usage.Dimension(d), n); values != nil {
+				s.Usage.Curves[d] = r.curve(values, full[d], float64(m.from)*r.step)
+			}
 		}
 		if err := s.Validate(); err != nil {
-			return nil, fmt.Errorf("%s: %w", m.Name, err)
+			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
 		out = append(out, s)
+	}
+	if short > 0 {
+		r.notes = append(r.notes, "some machines do not follow the time of day: their series are shorter than a day, or a day has no whole "+
+			"number of steps")
 	}
 	return out, nil
 }
 
-// stepsOfDay returns the number of steps in a day; 0 if that is no whole number, or the series is shorter.
-func (m measuredMachine) stepsOfDay() int {
-	steps := secondsOfDay / m.Step
-	longest := 0
-	for _, x := range m.Used {
-		longest = max(longest, len(x))
-	}
-	if steps != math.Floor(steps) || int(steps) > longest {
-		return 0
-	}
-	return int(steps)
-}
-
-// percentileOf returns the smallest value that the given per cent of the values do not exceed.
-func percentileOf(values []float32, percent float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	i := int(math.Ceil(percent/100*float64(len(sorted)))) - 1
-	return float64(sorted[max(i, 0)])
-}
-
-// curve returns the curve of measured values; nil without any. A thousandth of full is one unit of the series; if full
-// is 0, a thousandth of the largest value.
-func (m measuredMachine) curve(values []float32, full float64) usage.Curve {
-	if n := m.stepsOfDay(); n > 0 {
-		values = values[:len(values)/n*n]
-	}
-	if len(values) == 0 {
-		return nil
-	}
+// curve returns the curve of values from a time on. A thousandth of full is one unit of the series; if full is 0, a thousandth of the
+// largest value.
+func (r *reading) curve(values []float32, full, from float64) usage.Curve {
 	if full == 0 {
 		full = float64(slices.Max(values))
 	}
@@ -87,42 +131,13 @@ func (m measuredMachine) curve(values []float32, full float64) usage.Curve {
 		return usage.Constant(0)
 	}
 	out := make([]float32, len(values))
-	same := true
 	for i, v := range values {
 		out[i] = float32(math.Round(float64(v) / full * levels))
-		same = same && out[i] == out[0]
 	}
 	unit := full / levels
-	if same {
+	if slices.Max(out) == slices.Min(out) {
 		return usage.Constant(float64(out[0]) * unit)
 	}
-	offset := math.Mod(secondsOfDay-math.Mod(m.First, secondsOfDay), secondsOfDay)
-	return &usage.Series{Step: m.Step, Scale: unit, Values: out, Offset: offset, Clock: true, RandomStart: true}
-}
-
-// longestBurst is the longest time between the begins of two bursts of a job, in seconds.
-const longestBurst = 3600
-
-// Arrivals returns an arrival for each job. A job requests its size, or nothing without requests. It has its recorded work, and its peak
-// usage in bursts, or an even usage if its mean is close to its peak.
-func (w *measuredWorkload) Arrivals(requests bool) (workload.Trace, error) {
-	out := make(workload.Trace, 0, len(w.Jobs))
-	for _, j := range w.Jobs {
-		d := workload.Deployment{Name: j.Name, Replicas: 1}
-		d.Shape.Requests.Pods = 1
-		if requests {
-			d.Shape.Requests.MilliCPU = int64(math.Round(j.Cores * 1000))
-		}
-		m := &usage.Model{Work: j.Mean * j.Lifetime}
-		m.Curves[usage.CPU] = usage.Constant(j.Mean)
-		if every := j.Lifetime / math.Ceil(j.Lifetime/longestBurst); every >= 1 && j.Max > j.Mean*1.05 {
-			m.Curves[usage.CPU] = usage.Bursts{High: j.Max, Every: every, Length: every * j.Mean / j.Max}
-		}
-		d.Shape.Usage = m
-		if err := d.Shape.Validate(); err != nil {
-			return nil, fmt.Errorf("%s: %w", j.Name, err)
-		}
-		out = append(out, workload.Arrival{At: j.Arrival, Lifetime: j.Lifetime, Deployment: d})
-	}
-	return out.FromZero(), nil
+	offset := math.Mod(secondsOfDay-math.Mod(from, secondsOfDay), secondsOfDay)
+	return &usage.Series{Step: r.step, Scale: unit, Values: out, Offset: offset, Clock: true, RandomStart: true}
 }
