@@ -71,7 +71,7 @@ func TestInChromium(t *testing.T) {
 	tab.Becomes(`document.querySelector("tr.why pre")?.textContent.includes("The runner-up is node-2, 0.25 behind.") === true`)
 	tab.Do(chromedp.SendKeys(chromedp.CSS("input[type=search]"), "script"))
 	tab.Becomes(`document.querySelectorAll("tbody tr").length === 1 && document.querySelector("tbody td.name").textContent.includes("<script>")`)
-	for _, page := range []string{"pending", "used", "devices", "learning", "shadow", "workloads", "zones", "events"} {
+	for _, page := range []string{"pending", "used", "learning", "shadow", "events"} {
 		tab.Do(chromedp.Navigate(u.String() + "/#" + page))
 		tab.Becomes(fmt.Sprintf(`document.querySelector("h2")?.textContent.toLowerCase().includes(%q) && document.querySelector("main div")?.childNodes.length > 0`, page))
 	}
@@ -227,40 +227,6 @@ func TestPendingInChromium(t *testing.T) {
 	clean(t, tab)
 }
 
-// In a browser, the page of devices shows the used part of each GPU, and its pods, partitions and claims.
-func TestDevicesInChromium(t *testing.T) {
-	tab := chromiumtest.Open(t)
-	s := newTestServer(t, config{}, frozen{frame: frameOf(3)})
-	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"), chromedp.Navigate(s.http.URL+"/#devices"))
-	tab.Becomes(`document.querySelectorAll("main tbody tr").length === 2`)
-	for expression, want := range map[string]string{
-		`[...document.querySelectorAll("main .figures li")].map((e) => e.textContent).join()`:                "A100 2.25/4," + hostile + " 0/1",
-		`[...document.querySelector("main tbody tr").cells].slice(0, 4).map((c) => c.textContent).join("|")`: "node-1|A100|2.25/4|100 50 · 75",
-		`[...document.querySelectorAll("main tbody tr:first-child li")].map((e) => e.textContent).join("\n")`: "0: pods that name no device " +
-			"· 100%\n1: shop/" + hostile + " · 50%\n" +
-			"gpu-3: ml/tune · 50% · partition gpu-3-mig-3g20gb-4 · claim ml/tune-gpu\ngpu-3: no pod on this node · 25% · partition " +
-			"gpu-3-mig-1g10gb-0 · claim ml/left",
-		`[...document.querySelectorAll("main tbody tr")[1].cells].map((c) => c.textContent).join("|")`: hostile + "|" + hostile + "|0/1|·|-",
-	} {
-		if got := chromiumtest.Value[string](tab, expression); got != want {
-			t.Errorf("%s is %q, want %q", expression, got, want)
-		}
-	}
-	tab.Do(chromedp.SendKeys(chromedp.CSS("main input"), "ml/tune-gpu"))
-	tab.Becomes(`document.querySelectorAll("main tbody tr").length === 1`)
-	tab.Do(chromedp.Click(chromedp.CSS("main tbody a")))
-	tab.Becomes(`document.querySelector("h2")?.textContent === "Node node-1"`)
-	clean(t, tab)
-	tab.Do(chromedp.EmulateViewport(360, 740))
-	for _, page := range []string{"pending", "devices"} {
-		tab.Do(chromedp.Navigate(s.http.URL + "/#" + page))
-		tab.Becomes(`document.querySelectorAll("main tbody tr").length > 1`)
-		if wide := chromiumtest.Value[int](tab, `document.documentElement.scrollWidth`); wide > 360 {
-			t.Errorf("%s is %d wide on a phone of 360", page, wide)
-		}
-	}
-}
-
 // clean checks that no name became markup, and that the console is silent.
 func clean(t *testing.T, tab *chromiumtest.Tab) {
 	t.Helper()
@@ -305,7 +271,7 @@ func TestShadowInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	s := newTestServer(t, config{Shadow: watched}, frozen{frame: frameOf(3)})
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"))
-	tab.Becomes(`[...document.querySelectorAll("nav a")].filter((a) => !a.parentElement.hidden).map((a) => a.hash).join(" ") === "#cluster #pending #used #devices #decisions #shadow #workloads #zones #events #sandbox"`)
+	tab.Becomes(`[...document.querySelectorAll("nav a")].filter((a) => !a.parentElement.hidden).map((a) => a.hash).join(" ") === "#cluster #pending #used #decisions #shadow #events #sandbox"`)
 	tab.Do(chromedp.Navigate(s.http.URL + "/#shadow"))
 	tab.Becomes(`document.querySelectorAll("main table").length === 3`)
 	text := chromiumtest.Value[string](tab, `document.querySelector("main").innerText.replaceAll("\t", "|")`)
@@ -474,7 +440,7 @@ func TestLooks(t *testing.T) {
 			for _, scheme := range []string{"light", "dark"} {
 				tab.Scheme(scheme)
 				tab.Do(chromedp.EmulateViewport(1200, 800), chromedp.Navigate(s.http.URL+"/?key=sesame"))
-				for _, page := range []string{"cluster", "pending", "node/node-1", "used", "devices", "decisions", "versus", "learning", "shadow",
+				for _, page := range []string{"cluster", "pending", "node/node-1", "used", "decisions", "versus", "learning", "shadow",
 					"sandbox"} {
 					tab.Do(chromedp.Navigate(s.http.URL + "/#" + page))
 					tab.Becomes(drawn)
@@ -492,10 +458,10 @@ func TestLooks(t *testing.T) {
 func TestAccessible(t *testing.T) {
 	tab, s := chromiumtest.Open(t), lively(t, 10)
 	tab.Do(chromedp.EmulateViewport(1200, 800), chromedp.Navigate(s.http.URL+"/?key=sesame"))
-	for _, page := range []string{"cluster", "pending", "node/node-1", "used", "devices", "decisions", "versus", "learning", "shadow",
-		"sandbox", "workloads", "zones", "events"} {
+	for _, page := range []string{"cluster", "pending", "node/node-1", "used", "decisions", "versus", "learning", "shadow",
+		"sandbox", "events"} {
 		tab.Do(chromedp.Navigate(s.http.URL + "/#" + page))
-		if page == "events" || page == "workloads" || page == "zones" { // they may have no rows
+		if page == "events" { // it may have no rows
 			tab.Becomes(fmt.Sprintf(`document.querySelector("h2")?.textContent.toLowerCase().includes(%q) && document.querySelector("main div")?.childNodes.length > 0`, page))
 		} else {
 			tab.Becomes(drawn)

@@ -19,7 +19,6 @@ const (
 	mostPods      = 1000
 	mostDecisions = 50   // of a node
 	searched      = 3000 // number of recent decisions searched for a node's
-	mostWorkloads = 1000
 	mostEvents    = 500
 	mostPlaced    = 20  // schedulers
 	lastPlaced    = 100 // pods of each
@@ -113,30 +112,6 @@ func podOf(p *state.ListedPod) pod {
 		}
 	}
 	return out
-}
-
-// workloadRow is the sum over the pods of a controller.
-type workloadRow struct {
-	Workload string `json:"workload"` // NAMESPACE/KIND/NAME
-	Bound    int    `json:"bound"`
-	Pending  int    `json:"pending"`
-	Nodes    int    `json:"nodes"`
-	CPU      int64  `json:"cpu"`
-	Memory   int64  `json:"memory"`
-	GPU      int64  `json:"gpu"`
-}
-
-// workloads answers with the pods by workload.
-func (s *server) workloads(w http.ResponseWriter, r *http.Request) {
-	s.ask(w, r, state.Ask{Workloads: true}, func(d state.Details) any {
-		return listOf(d.Workloads, mostWorkloads, func(w *state.Workload) workloadRow {
-			name := w.Namespace + "/" + w.Name
-			if w.Name == "" {
-				name = w.Namespace + " (no controller)"
-			}
-			return workloadRow{name, w.Bound, w.Pending, w.Nodes, w.CPU, w.Memory, w.GPU}
-		})
-	})
 }
 
 // placed holds the pods that a scheduler has bound, as the API server lists them.
@@ -253,13 +228,10 @@ func (s *server) publishUsage() {
 	}
 }
 
-// The rows of the pages that have ktop's filter.
+// The rows of the page that has ktop's filter.
 const (
 	mostPending = 1000
 	mostCauses  = 100
-	mostDevices = 200 // nodes
-	mostParts   = 20  // of a GPU
-	mostModels  = 50
 	maxFilter   = 1000 // bytes
 )
 
@@ -289,46 +261,6 @@ func (s *server) pendingPods(w http.ResponseWriter, r *http.Request) {
 			listOf(found, mostPending, pendingOf),
 			listOf(state.CausesOf(found), mostCauses, func(c *state.Cause) state.Cause { return *c }),
 			len(d.Pending),
-		}
-	})
-}
-
-// model is the sum of the GPUs of one model.
-type model struct {
-	Name string `json:"name"`
-	GPU  usage  `json:"gpu"`
-}
-
-// nodeCards is a node with its GPUs.
-type nodeCards struct {
-	Node  string `json:"node"`
-	Model string `json:"model"`
-	GPU   usage  `json:"gpu"`
-	Cards []card `json:"cards"`
-}
-
-// devices answers with the nodes with GPUs that pass a filter, and with the sums of the models.
-func (s *server) devices(w http.ResponseWriter, r *http.Request) {
-	f, ok := filterOf(w, r)
-	if !ok {
-		return
-	}
-	s.ask(w, r, state.Ask{Devices: true}, func(d state.Details) any {
-		found := state.Select(d.Devices, f, (*state.NodeCards).Texts)
-		nodes := make([]state.Node, len(found))
-		for i := range found {
-			nodes[i] = found[i].Node
-		}
-		return struct {
-			Models list[model]     `json:"models"`
-			Nodes  list[nodeCards] `json:"nodes"`
-			All    int             `json:"all"` // without the filter
-		}{
-			listOf(state.ModelsOf(nodes), mostModels, func(m *state.Model) model { return model{m.Name, usageOf(m.GPU)} }),
-			listOf(found, mostDevices, func(x *state.NodeCards) nodeCards {
-				return nodeCards{x.Node.Name, x.Node.GPUModel, usageOf(x.Node.GPU), cardsOf(x.Cards, mostParts)}
-			}),
-			len(d.Devices),
 		}
 	})
 }

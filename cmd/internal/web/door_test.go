@@ -85,20 +85,20 @@ func TestDoor(t *testing.T) {
 		{"a wrong key", "GET", "/?key=wrong", func(*http.Request) {}, 401},
 		{"an empty key", "GET", "/?key=", func(*http.Request) {}, 401},
 		{"a wrong cookie", "GET", "/", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: s.door.cookie, Value: "wrong"}) }, 401},
-		{"the key elsewhere", "GET", "/api/workloads?key=sesame", func(*http.Request) {}, 401},
+		{"the key elsewhere", "GET", "/api/events?key=sesame", func(*http.Request) {}, 401},
 		{"a name that resolves to loopback", "GET", "/", func(r *http.Request) { key(r); r.Host = "evil.example" }, 421},
 		{"that name with the key", "GET", "/?key=sesame", func(r *http.Request) { r.Host = "evil.example:8080" }, 421},
 		{"a name that begins alike", "GET", "/", func(r *http.Request) { key(r); r.Host = "localhost.evil.example" }, 421},
-		{"another site's page", "GET", "/api/workloads", func(r *http.Request) { key(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
-		{"another port's page", "GET", "/api/workloads", func(r *http.Request) { key(r); r.Header.Set("Sec-Fetch-Site", "same-site") }, 403},
-		{"the page itself", "GET", "/api/workloads", func(r *http.Request) { key(r); r.Header.Set("Sec-Fetch-Site", "same-origin") }, 200},
+		{"another site's page", "GET", "/api/events", func(r *http.Request) { key(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
+		{"another port's page", "GET", "/api/events", func(r *http.Request) { key(r); r.Header.Set("Sec-Fetch-Site", "same-site") }, 403},
+		{"the page itself", "GET", "/api/events", func(r *http.Request) { key(r); r.Header.Set("Sec-Fetch-Site", "same-origin") }, 200},
 		{"a link", "GET", "/", func(r *http.Request) {
 			key(r)
 			r.Header.Set("Sec-Fetch-Site", "cross-site")
 			r.Header.Set("Sec-Fetch-Mode", "navigate")
 		}, 200},
-		{"another method", "DELETE", "/api/workloads", key, 405},
-		{"another origin's form", "POST", "/api/workloads", func(r *http.Request) { key(r); r.Header.Set("Origin", "http://localhost:1") }, 403},
+		{"another method", "DELETE", "/api/events", key, 405},
+		{"another origin's form", "POST", "/api/events", func(r *http.Request) { key(r); r.Header.Set("Origin", "http://localhost:1") }, 403},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), c.method, s.http.URL+c.path, nil)
 		if err != nil {

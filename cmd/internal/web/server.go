@@ -155,8 +155,6 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /api/node", s.node)
 	mux.HandleFunc("GET /api/decision", s.decision)
 	mux.HandleFunc("GET /api/pending", s.pendingPods)
-	mux.HandleFunc("GET /api/devices", s.devices)
-	mux.HandleFunc("GET /api/workloads", s.workloads)
 	mux.HandleFunc("GET /api/placed", s.placements)
 	mux.HandleFunc("GET /api/events", s.events)
 	mux.HandleFunc("GET /api/sandbox", s.sandboxOptions)

@@ -75,21 +75,6 @@ func (f frozen) Details(ask state.Ask) state.Details {
 			})
 		}
 	}
-	if ask.Devices {
-		node := state.Node{
-			Name: "node-1", GPUModel: "A100", Devices: []int64{1000, 500, 0, 750}, GPU: state.Usage{Requested: 2250, Allocatable: 4000},
-		}
-		other := state.Node{Name: hostile, GPUModel: hostile, Devices: []int64{0}, GPU: state.Usage{Allocatable: 1000}}
-		d.Devices = []state.NodeCards{
-			{Node: node, Cards: f.Details(state.Ask{Node: "node-1"}).Cards}, {Node: other, Cards: []state.Card{{Name: hostile}}},
-		}
-	}
-	if ask.Workloads {
-		d.Workloads = []state.Workload{
-			{Namespace: "shop", Name: "Deployment/web", Bound: 3, Pending: 1, Nodes: 2, CPU: 2000, Memory: 4 << 30},
-			{Namespace: "default", Bound: 1, Nodes: 1, CPU: 1000, Memory: 1 << 30},
-		}
-	}
 	if ask.Events {
 		d.Events = []state.Event{{
 			Time: noon, Type: "Warning", Reason: "FailedScheduling", Object: "Pod shop/web-0", From: "gnn", Message: hostile, Count: 2,
@@ -367,8 +352,7 @@ func TestDetails(t *testing.T) {
 	other.Node = "node-2"
 	s.book.Decided(other)
 	var all strings.Builder
-	for _, path := range []string{"/api/node?name=node-1", "/api/pending", "/api/pending?filter=web", "/api/devices",
-		"/api/devices?filter=ml%2Ftune", "/api/devices?filter=node-1", "/api/workloads", "/api/events",
+	for _, path := range []string{"/api/node?name=node-1", "/api/pending", "/api/pending?filter=web", "/api/events",
 		"/api/decision?uid=uid-1&time=2026-11-23T12:00:01Z"} {
 		resp, body := do(t, s.request(t, http.MethodGet, path))
 		if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/json" || strings.Contains(body, "<script") {
@@ -475,7 +459,7 @@ func TestStopWaitsForRequests(t *testing.T) {
 		client := &http.Client{Transport: &http.Transport{}}
 		defer client.CloseIdleConnections()
 		for {
-			r, err := http.NewRequest(http.MethodGet, address+"api/workloads", nil)
+			r, err := http.NewRequest(http.MethodGet, address+"api/events", nil)
 			if err != nil {
 				failed <- err
 				return
@@ -518,7 +502,7 @@ func TestClusterAfterTrouble(t *testing.T) {
 	if got := stream.next(topicTrouble); got != `{"message":"connection refused"}`+"\n" {
 		t.Errorf("trouble: %s", got)
 	}
-	if resp, _ := do(t, s.request(t, http.MethodGet, "/api/workloads")); resp.StatusCode != http.StatusServiceUnavailable {
+	if resp, _ := do(t, s.request(t, http.MethodGet, "/api/events")); resp.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("without a cluster: %s", resp.Status)
 	}
 	waitUntil(t, func() bool { s.clock.Step(againAfter); return s.source.Load() != nil })

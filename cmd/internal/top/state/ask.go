@@ -72,12 +72,6 @@ func (s *Source) Details(ask Ask) Details {
 	if ask.Pod.Name != "" {
 		out.Pod = s.pod(ask.Pod)
 	}
-	if ask.Devices {
-		out.Devices = s.cluster.Devices()
-	}
-	if ask.Workloads {
-		out.Workloads = s.cluster.Workloads()
-	}
 	if ask.Placed {
 		out.Placed = s.cluster.Placed()
 	}

@@ -155,8 +155,8 @@ func TestDetailsOfTheCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Stop()
-	d := s.Details(Ask{Node: "a", Decisions: true, Workloads: true})
-	if d.Node != "a" || len(d.Pods) != 1 || d.Pods[0].Name != "p" || len(d.Workloads) != 1 || d.Workloads[0].Bound != 2 {
+	d := s.Details(Ask{Node: "a", Decisions: true})
+	if d.Node != "a" || len(d.Pods) != 1 || d.Pods[0].Name != "p" {
 		t.Errorf("got %+v", d)
 	}
 	if len(d.Silent) != 1 || !errors.Is(d.Silent[0].Err, errNoScheduler) {
@@ -166,7 +166,7 @@ func TestDetailsOfTheCluster(t *testing.T) {
 		!errors.Is(d.ShadowErr, errNoScheduler) {
 		t.Errorf("without a scheduler: %v, %v", d.LearningErr, d.ShadowErr)
 	}
-	if d := s.Details(Ask{}); d.Pods != nil || d.Workloads != nil || d.Silent != nil {
+	if d := s.Details(Ask{}); d.Pods != nil || d.Silent != nil {
 		t.Errorf("nothing asked: %+v", d)
 	}
 }

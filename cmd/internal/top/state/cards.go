@@ -35,26 +35,6 @@ func (c *Cluster) cardsOf(node string) []Card {
 	return nil
 }
 
-// NodeCards is a node with its GPUs.
-type NodeCards struct {
-	Node  Node
-	Cards []Card
-}
-
-// Devices returns the nodes with GPUs, in the natural order of their names.
-func (c *Cluster) Devices() (all []NodeCards) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for name, list := range c.cards(c.nodes) {
-		s := c.nodes[name]
-		x := NodeCards{s.Node, list}
-		c.devices.show(&x.Node, s.named, s.unnamed)
-		all = append(all, x)
-	}
-	slices.SortFunc(all, func(a, b NodeCards) int { return CompareNatural(a.Node.Name, b.Node.Name) })
-	return all
-}
-
 // cards returns the GPUs of some nodes.
 func (c *Cluster) cards(nodes map[string]*nodeSum) map[string][]Card {
 	c.devices.count()
@@ -134,25 +114,4 @@ func (c *Cluster) addParts(of map[string][]Card) {
 			}
 		}
 	}
-}
-
-// Model is the sum of the GPUs of one model.
-type Model struct {
-	Name string // empty if the nodes do not say it
-	GPU  Usage  // thousandths of devices
-}
-
-// ModelsOf sums up the GPUs of nodes by model, the model with the most first.
-func ModelsOf(nodes []Node) (all []Model) {
-	sums := map[string]Usage{}
-	for i := range nodes {
-		sums[nodes[i].GPUModel] = sums[nodes[i].GPUModel].plus(nodes[i].GPU)
-	}
-	for name, sum := range sums {
-		all = append(all, Model{name, sum})
-	}
-	slices.SortFunc(all, func(a, b Model) int {
-		return cmp.Or(cmp.Compare(b.GPU.Allocatable, a.GPU.Allocatable), strings.Compare(a.Name, b.Name))
-	})
-	return all
 }

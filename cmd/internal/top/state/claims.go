@@ -211,13 +211,3 @@ func spreadOver(of, named, claimed []int64, left int64) []int64 {
 	fill(func(used int64) bool { return used < cluster.DeviceMilli })
 	return out
 }
-
-// claimed returns the thousandths of cards that the claims of pods hold. A claim of several pods counts once.
-func (d *devices) claimed(of map[podKey]struct{}) (milli int64) {
-	for k := range of {
-		for _, h := range d.held(k.namespace, []string{k.name}) {
-			milli += h.Milli
-		}
-	}
-	return milli
-}

@@ -22,11 +22,9 @@ type Ask struct {
 	Node      string // the pods on this node
 	Pods      bool   // all pods
 	Pod       PodAsk
-	Workloads bool
 	Decisions bool // of all asked schedulers
 	Placed    bool
 	Pending   bool
-	Devices   bool // the GPUs of all nodes
 	Events    bool
 	Learning  bool // of one scheduler
 	Shadow    bool // one shadow scheduler's findings
@@ -41,13 +39,11 @@ type PodAsk struct {
 
 // Details holds the part of the cluster that few screens show. Only the requested fields are set.
 type Details struct {
-	Node      string
-	Pods      []ListedPod // the pods on Node, or all
-	Pod       *PodDetails // nil unless Ask.Pod names one
-	Cards     []Card
-	Devices   []NodeCards
-	Pending   []PendingPod // all of them, the oldest first
-	Workloads []Workload
+	Node    string
+	Pods    []ListedPod // the pods on Node, or all
+	Pod     *PodDetails // nil unless Ask.Pod names one
+	Cards   []Card
+	Pending []PendingPod // all of them, the oldest first
 
 	Decisions []Decision // the newest first
 	Silent    []Silent   // the schedulers that told none, or no newer ones
@@ -76,18 +72,6 @@ type Silent struct {
 	Err    error
 }
 
-// Workload is the sum over the pods of one controller. The pods of a namespace without a controller are one workload too.
-type Workload struct {
-	Namespace string
-	Name      string // Kind/name; empty for pods without a controller
-	Bound     int
-	Pending   int
-	Nodes     int   // different nodes that the bound pods are on
-	CPU       int64 // millicores of all its pods
-	Memory    int64 // bytes
-	GPU       int64 // thousandths of devices
-}
-
 // Event is an event of the cluster about an object.
 type Event struct {
 	Time    time.Time `json:"time"` // of the last occurrence
@@ -97,48 +81,6 @@ type Event struct {
 	From    string    `json:"from"`   // the reporter
 	Message string    `json:"message"`
 	Count   int       `json:"count"`
-}
-
-// Workloads returns the workloads, the one with the most pods first.
-func (c *Cluster) Workloads() []Workload {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	type sum struct {
-		Workload
-		nodes  map[*nodeSum]struct{}
-		claims map[podKey]struct{}
-	}
-	c.devices.count()
-	sums := map[[2]string]*sum{}
-	for k, p := range c.pods {
-		id := [2]string{k.namespace.Value(), p.workload.Value()}
-		s := sums[id]
-		if s == nil {
-			s = &sum{Workload: Workload{Namespace: id[0], Name: id[1]}, nodes: map[*nodeSum]struct{}{}, claims: map[podKey]struct{}{}}
-			sums[id] = s
-		}
-		if p.node == nil {
-			s.Pending++
-		} else {
-			s.Bound++
-			s.nodes[p.node] = struct{}{}
-		}
-		for _, name := range p.claims {
-			s.claims[podKey{k.namespace, name}] = struct{}{}
-		}
-		s.CPU, s.Memory, s.GPU = s.CPU+p.cpu, s.Memory+p.memory, s.GPU+p.gpu
-	}
-	out := make([]Workload, 0, len(sums))
-	for _, s := range sums {
-		s.Nodes = len(s.nodes)
-		s.GPU += c.devices.claimed(s.claims)
-		out = append(out, s.Workload)
-	}
-	slices.SortFunc(out, func(a, b Workload) int {
-		return cmp.Or(cmp.Compare(b.Bound+b.Pending, a.Bound+a.Pending), strings.Compare(a.Namespace, b.Namespace),
-			CompareNatural(a.Name, b.Name))
-	})
-	return out
 }
 
 const (

@@ -48,17 +48,6 @@ func TestDetails(t *testing.T) {
 	if got := c.PodsOn("nowhere"); got != nil {
 		t.Errorf("pods on no node: %v", got)
 	}
-	if d := cmp.Diff([]Workload{
-		{Namespace: "default", Name: "Deployment/web", Bound: 3, Pending: 1, Nodes: 2, CPU: 400, Memory: 4 << 20, GPU: 2000},
-		{Namespace: "default", Bound: 1, Pending: 1, Nodes: 1, CPU: 200, Memory: 2 << 20, GPU: 1000},
-	}, c.Workloads()); d != "" {
-		t.Errorf("-want +got\n%s", d)
-	}
-	c.SetPod(Pod{Namespace: "default", Name: "lone", Done: true}, noon)
-	c.SetPod(Pod{Namespace: "default", Name: "other", Done: true}, noon)
-	if got := c.Workloads(); len(got) != 1 {
-		t.Errorf("a workload without pods stays: %v", got)
-	}
 }
 
 // Placed counts pods by scheduler from the API, the newest first.

@@ -496,14 +496,3 @@ func (p *PendingPod) Texts() []string {
 func (p *ListedPod) Texts() []string {
 	return []string{p.Namespace + "/" + p.Name, p.Status, p.Node, p.Workload, p.Scheduler}
 }
-
-// Texts returns what the filter searches of a node with GPUs: the node, and who has them.
-func (x *NodeCards) Texts() []string {
-	out := x.Node.Texts()
-	for _, c := range x.Cards {
-		for _, p := range c.Parts {
-			out = append(out, p.Pod, p.Claim, p.Device)
-		}
-	}
-	return out
-}

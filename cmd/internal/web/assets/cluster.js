@@ -1,5 +1,5 @@
-// The pages of the cluster and of its zones.
-import {bytes, cores, devices, fraction, h, natural, percent, table, age, update} from "./ui.js";
+// The page of the cluster.
+import {bytes, cores, devices, fraction, h, percent, table, age, update} from "./ui.js";
 import {nodeColumn, nodeTable} from "./nodes.js";
 import {heat, scale} from "./heat.js";
 
@@ -63,27 +63,4 @@ export function cluster(main, news) {
   }
   draw();
   return {cluster: draw, end: map.end};
-}
-
-export function zones(main, news) {
-  const body = h("div");
-  main.append(h("h2", {}, "Zones"), body);
-  function draw() {
-    if (!news.cluster) return;
-    const all = new Map(), nodes = news.cluster.nodes, workers = nodes.some((n) => n.worker) ? nodes.filter((n) => n.worker) : nodes;
-    for (const n of workers) {
-      const z = all.get(n.zone) || {zone: n.zone, nodes: 0, ready: 0, low: Infinity, high: 0, cpu: [0, 0], memory: [0, 0], gpu: [0, 0], pods: 0};
-      all.set(n.zone, z);
-      z.nodes++; z.ready += n.ready ? 1 : 0; z.pods += n.pods[0];
-      z.low = Math.min(z.low, fraction(n.cpu)); z.high = Math.max(z.high, fraction(n.cpu));
-      for (const k of ["cpu", "memory", "gpu"]) { z[k][0] += n[k][0]; z[k][1] += n[k][1]; }
-    }
-    update(body, table("Sums over the workers. Low and high: CPU of the emptiest and the fullest of them", [
-      {title: "Zone", name: true, text: (z) => z.zone || "-"}, {title: "Ready", right: true, text: (z) => z.ready + "/" + z.nodes}, {title: "CPU", right: true, text: (z) => part(z.cpu, cores)},
-      {title: "Low", right: true, text: (z) => percent(z.low)}, {title: "High", right: true, text: (z) => percent(z.high)}, {title: "Memory", right: true, text: (z) => part(z.memory, bytes)},
-      {title: "GPU", right: true, text: (z) => z.gpu[1] ? part(z.gpu, devices) : "-"}, {title: "Pods", right: true, text: (z) => z.pods},
-    ], [...all.values()].sort((a, b) => natural(a.zone, b.zone)), (z) => z.zone));
-  }
-  draw();
-  return {cluster: draw};
 }

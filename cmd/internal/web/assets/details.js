@@ -1,4 +1,4 @@
-// The pages that ask the server every few seconds: a node, the workloads and the events.
+// The pages that ask the server every few seconds: a node and the events.
 import {age, bytes, clock, cores, devices, every, get, h, percent, share, table, update} from "./ui.js";
 import {decisionColumns} from "./decisions.js";
 
@@ -56,15 +56,6 @@ export function node(main, news, name) {
     ], d.pods.rows),
   ], rebuild);
   return {cluster, end: asked.end};
-}
-
-export function workloads(main) {
-  const body = h("div");
-  main.append(h("h2", {}, "Workloads"), body);
-  return asking(body, "api/workloads", (d) => [table("Pods by controller, the one with the most pods first: " + part(d.rows, d.total), [
-    {title: "Workload", name: true, text: (w) => w.workload}, {title: "Bound", right: true, text: (w) => w.bound}, {title: "Pending", right: true, text: (w) => w.pending}, {title: "Nodes", right: true, text: (w) => w.nodes},
-    {title: "CPU", right: true, text: (w) => cores(w.cpu)}, {title: "Memory", right: true, text: (w) => bytes(w.memory)}, {title: "GPU", right: true, text: (w) => w.gpu ? devices(w.gpu) : "-"},
-  ], d.rows, (w) => w.workload)]);
 }
 
 export function events(main) {

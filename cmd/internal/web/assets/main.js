@@ -1,16 +1,16 @@
 // The stream of the server and the pages. A page is a function of the element that it fills; it returns what is called
 // at news of a topic, and at its end.
-import {cluster, zones} from "./cluster.js";
+import {cluster} from "./cluster.js";
 import {decisions, take} from "./decisions.js";
-import {events, node, workloads} from "./details.js";
+import {events, node} from "./details.js";
 import {learning} from "./learning.js";
-import {gpus, pending} from "./search.js";
+import {pending} from "./search.js";
 import {usage} from "./nodes.js";
 import {sandbox} from "./sandbox.js";
 import {shadow} from "./shadow.js";
 import {versus} from "./versus.js";
 
-const pages = {cluster, pending, used: usage, devices: gpus, decisions, versus, learning, shadow, workloads, zones, events, node, sandbox};
+const pages = {cluster, pending, used: usage, decisions, versus, learning, shadow, events, node, sandbox};
 const main = document.getElementById("main"), line = document.getElementById("state");
 
 // news is the newest message of each topic.

@@ -1,6 +1,6 @@
-// The pages of pending pods and of GPUs, which the server searches with ktop's filter.
-import {age, devices, h, nodeLink, percent, table} from "./ui.js";
-import {asking, lines, part, parts} from "./details.js";
+// The page of pending pods, which the server searches with ktop's filter.
+import {age, h, table} from "./ui.js";
+import {asking, part} from "./details.js";
 
 // searching is a page that asks the server for what passes the reader's filter.
 function searching(main, title, about, path, draw) {
@@ -22,15 +22,4 @@ export const pending = (main) => searching(main, "Pending pods", "Pods without a
     {title: "Pod", name: true, text: (p) => p.pod}, {title: "Workload", name: true, text: (p) => p.workload || "-"}, {title: "Waits", right: true, text: (p) => age(p.created)}, {title: "Scheduler", text: (p) => p.scheduler},
     {title: "Reason", name: true, text: (p) => p.reason || "-"}, {title: "Message", text: (p) => p.message || (p.reason ? "-" : "no scheduler has tried it yet")},
   ], d.pods.rows, (p) => p.pod),
-]);
-
-const given = (gpu) => devices(gpu[0]) + "/" + devices(gpu[1]);
-
-export const gpus = (main) => searching(main, "GPU devices", "How much of each device is given, in per cent, and to whom: whole devices, shares, partitions and claims. A dot: idle.", "api/devices", (d) => !d.nodes.total ? empty(d.all, "No node has GPUs.", "No node with GPUs passes the filter.") : [
-  h("ul", {class: "figures"}, ...d.models.rows.map((m) => h("li", {}, (m.name || "GPUs") + " ", h("b", {}, given(m.gpu))))),
-  table("By name: " + part(d.nodes.rows, d.nodes.total), [
-    {title: "Node", name: true, node: (n) => nodeLink(n.node)}, {title: "Model", text: (n) => n.model || "-"}, {title: "Given", right: true, text: (n) => given(n.gpu)},
-    {title: "% of each device", text: (n) => n.cards.map((c) => c.requested ? percent(c.requested / 1000).slice(0, -1) : "·").join(" ")},
-    {title: "To", name: true, node: (n) => lines(n.cards.flatMap((c, i) => parts(c).map((line) => (c.name || i) + ": " + line)))},
-  ], d.nodes.rows, (n) => n.node),
 ]);
