@@ -37,6 +37,24 @@ func (r Requirement) met(labels map[string]string) bool {
 	return false
 }
 
+// BothTerms returns terms that are met where one of each of two lists is met. An empty list is met everywhere.
+func BothTerms(a, b [][]Requirement) (both [][]Requirement) {
+	if len(a) == 0 || len(b) == 0 {
+		return append(a, b...)
+	}
+	for _, x := range a {
+		for _, y := range b {
+			if len(x) > 0 && len(y) > 0 { // a term without requirements is not met
+				both = append(both, slices.Concat(x, y))
+			}
+		}
+	}
+	if both == nil {
+		both = [][]Requirement{{}}
+	}
+	return both
+}
+
 // text writes the requirement as kubectl's selectors do.
 func (r Requirement) text() string {
 	switch r.Operator {

@@ -45,3 +45,20 @@ func TestWhere(t *testing.T) {
 		t.Errorf("%d bytes", len(got))
 	}
 }
+
+func TestBothTerms(t *testing.T) {
+	a, b := []Requirement{{"a", "Exists", nil}}, []Requirement{{"b", "Exists", nil}}
+	if got := (&Pod{NodeAffinity: BothTerms([][]Requirement{a, b}, [][]Requirement{b})}).Where(); got != "a, b or b, b" {
+		t.Errorf("%q", got)
+	}
+	n := &Node{Labels: map[string]string{"a": ""}, Allocatable: Resources{Pods: 1}}
+	for _, c := range []struct {
+		x, y [][]Requirement
+		want bool
+	}{{nil, nil, true}, {[][]Requirement{a}, nil, true}, {nil, [][]Requirement{b}, false}, {[][]Requirement{a}, [][]Requirement{b}, false},
+		{[][]Requirement{{}}, [][]Requirement{a}, false}} {
+		if got := n.meetsOne(BothTerms(c.x, c.y)); got != c.want {
+			t.Errorf("%v and %v: %v", c.x, c.y, got)
+		}
+	}
+}

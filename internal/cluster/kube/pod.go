@@ -32,13 +32,21 @@ func Pod(p *corev1.Pod) (cluster.Pod, error) {
 	}, err
 }
 
-// nodeAffinity returns the terms of a pod's required node affinity; none if one of them is about a node's fields.
-func nodeAffinity(p *corev1.Pod) (terms [][]cluster.Requirement) {
+// nodeAffinity returns the terms of a pod's required node affinity.
+func nodeAffinity(p *corev1.Pod) [][]cluster.Requirement {
 	a := p.Spec.Affinity
-	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+	if a == nil || a.NodeAffinity == nil {
 		return nil
 	}
-	for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+	return Terms(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+}
+
+// Terms translates a selector of nodes, as a pod's affinity or a volume has one; none for nil, or if a term is about a node's fields.
+func Terms(s *corev1.NodeSelector) (terms [][]cluster.Requirement) {
+	if s == nil {
+		return nil
+	}
+	for _, term := range s.NodeSelectorTerms {
 		if len(term.MatchFields) > 0 {
 			return nil
 		}
