@@ -331,14 +331,13 @@ func TestBadFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const (
 		network = "network: {node: {latency: 0.1}, rack: {latency: 0.3}, zone: {latency: 1}}\n"
-		vms     = "vm,cores,cpu_mhz,memory_mb,cpu_permille\n"
-		jobs    = "arrival_s,lifetime_s,cores,cpu_mean_permille,cpu_max_permille\n"
+		vms     = "Timestamp [ms];CPU cores;CPU capacity provisioned [MHZ];CPU usage [MHZ];Memory capacity provisioned [KB]\n"
 		node    = `{"kind":"List","apiVersion":"v1","items":[{"kind":"Node","apiVersion":"v1","metadata":{"name":"a"},"status":{"allocatable":{"cpu":"`
 	)
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	for range 1000 {
-		_, _ = z.Write([]byte(vms + "116,4,11704,6213632,14 10\n"))
+		_, _ = z.Write([]byte(vms + "1376352000;4;11704;6213;14\n"))
 	}
 	_ = z.Close()
 	for name, text := range map[string]string{
@@ -349,12 +348,12 @@ func TestBadFiles(t *testing.T) {
 		"binary.yaml": "\x00\x01\x02",
 		"old.yaml":    network + "measured: {address: 'https://p:9090', maxAge: -5m}\n",
 		"token.yaml":  network + "measured: {address: 'https://p:9090', tokenFile: none}\n",
-		"cut.csv":     vms + "116,4,11704,6213632,14 10\n242,8,20", "nan.csv": vms + "116,NaN,11704,6213632,5\n",
-		"negative.csv": vms + "116,-4,11704,6213632,14\n",
-		"huge.csv":     vms + "116,1e300,11704,6213632,14\n", "version.csv": "# v9\n" + vms, "empty.csv": "",
+		"cut.csv":     vms + "1376352000;4;11704;6213;14\n1376352300;8", "nan.csv": vms + "1376352000;NaN;11704;6213;5\n",
+		"negative.csv": vms + "1376352000;-4;11704;6213;14\n",
+		"huge.csv":     vms + "1376352000;1e300;11704;6213;14\n", "version.csv": "# v9\n" + vms, "empty.csv": "",
 		"cut.csv.gz":  packed.String()[:packed.Len()/2],
-		"nanjobs.csv": jobs + "7,NaN,2,1000,1000\n", "nowords.csv": vms + "116,four,11704,6213632,14\n",
-		"cut.json": node + "4", "version.json": `{"kind":"List","apiVersion":"v9","items":[]}`, "empty.json": "",
+		"nowords.csv": vms + "1376352000;four;11704;6213;14\n",
+		"cut.json":    node + "4", "version.json": `{"kind":"List","apiVersion":"v9","items":[]}`, "empty.json": "",
 		"node.json": `{"kind":"Node","apiVersion":"v2","metadata":{"name":"a"}}`,
 		"nan.json":  node + `NaN"}}}]}`,
 	} {
@@ -388,15 +387,14 @@ func TestBadFiles(t *testing.T) {
 		{"source unknown", []string{"rungnn", "--print-config", "--usage", "graphite"}, "choose prometheus or metrics.k8s.io"},
 		{"convert missing", convert("none.csv"), "none.csv: no such file"},
 		{"convert an empty folder", convert("folder"), "the folder has no CSV file"},
-		{"convert cut off", convert("cut.csv"), "cut.csv:3: the line has 3 cells, want 5"},
+		{"convert cut off", convert("cut.csv"), "cut.csv:3: the line has 2 cells, want [5]"},
 		{"convert a cut off gzip", convert("cut.csv.gz"), "cut.csv"},
-		{"convert NaN", convert("nan.csv"), "nan.csv:2: cores: NaN is not 0 to 10000"},
-		{"convert NaN in jobs", convert("nanjobs.csv"), "nanjobs.csv:2: lifetime_s: NaN is not"},
-		{"convert negative", convert("negative.csv"), "negative.csv:2: cores: -4 is not 0 to 10000"},
-		{"convert huge", convert("huge.csv"), "huge.csv:2: cores: 1e+300 is not 0 to"},
-		{"convert no number", convert("nowords.csv"), `nowords.csv:2: cores: "four" is not a number`},
-		{"convert another version", convert("version.csv"), "belongs to no known format"},
-		{"convert nothing", convert("empty.csv"), "belongs to no known format"},
+		{"convert NaN", convert("nan.csv"), `nan.csv:2: CPU cores: "NaN" is not 0 to 10000`},
+		{"convert negative", convert("negative.csv"), `negative.csv:2: CPU cores: "-4" is not 0 to 10000`},
+		{"convert huge", convert("huge.csv"), `huge.csv:2: CPU cores: "1e300" is not 0 to`},
+		{"convert no number", convert("nowords.csv"), `nowords.csv:2: CPU cores: "four" is not 0 to`},
+		{"convert another version", convert("version.csv"), "want [1]"},
+		{"convert nothing", convert("empty.csv"), "no machine has a measurement"},
 		{"record of a missing file", toRecord("none.json"), "none.json: no such file"},
 		{"record cut off", toRecord("cut.json"), "the file is cut off after 132 bytes"},
 		{"record of another version", toRecord("version.json"), `its apiVersion is "v9", want v1`},

@@ -118,7 +118,7 @@ func (r *removal) run(ctx context.Context) error {
 	r.cleaner.Force = nodes.Simulated()
 	start := time.Now()
 	view := cli.NewBar(r.err, r.terminal, r.log)
-	found.Namespaces, err = removeAll(ctx, r.cleaner, r.scope, patience{r.timeout, "--timeout"}, view)
+	found.Namespaces, err = removeAll(ctx, r.cleaner, r.scope, r.timeout, view)
 	view.Close()
 	if err != nil {
 		return err
@@ -148,22 +148,16 @@ func (r *removal) reportKept(namespaces []cleanup.Namespace) {
 	}
 }
 
-// patience limits how long a removal may go on without removing anything.
-type patience struct {
-	limit time.Duration
-	name  string // of the limit, for the error
-}
-
 // removeAll removes the scope and shows its progress. It gives up when nothing was removed for the limit.
-func removeAll(ctx context.Context, c *cleanup.Client, s cleanup.Scope, p patience, view *cli.Bar) ([]cleanup.Namespace, error) {
+func removeAll(ctx context.Context, c *cleanup.Client, s cleanup.Scope, limit time.Duration, view *cli.Bar) ([]cleanup.Namespace, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	idle := time.AfterFunc(p.limit, func() { cancel(fmt.Errorf("nothing was removed for %s %v", p.name, p.limit)) })
+	idle := time.AfterFunc(limit, func() { cancel(fmt.Errorf("nothing was removed for --timeout %v", limit)) })
 	defer idle.Stop()
 	var last cleanup.Progress
 	return c.RemoveAll(ctx, s, func(now cleanup.Progress) {
 		if now.Left.Total() < last.Left.Total() || now.Namespaces != last.Namespaces {
-			idle.Reset(p.limit)
+			idle.Reset(limit)
 		}
 		last = now
 		view.Show(now.Done, now.Phase(), now.String())

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
@@ -38,10 +36,7 @@ times, which --speed compresses. Pods that ran at its beginning and those of Dae
 the record becomes a new one.
 
 --trace deploys the pods of a trace instead: an openb pod list or a CSV of arrivals. Pods come at the trace's times,
-which --speed compresses, and leave at the end of their lifetimes. With --inflate, they come as in the published experiments with openb:
-in random order by the seed,
-then more drawn from the list, until they have requested that many times the cluster's GPUs;
-none of them leaves.
+which --speed compresses, and leave at the end of their lifetimes.
 
 Examples:
    runsim                                              # fill to 20%, reset, fill again, for the gnn scheduler
@@ -51,10 +46,7 @@ Examples:
    runsim --dry-run > plan.csv                         # print what would be deployed
    runsim --replay plan.csv                            # deploy it
    runsim --replay prod.record --speed 60              # play a record, an hour in a minute
-   runsim --cluster-resets 1 --cleanup                 # fill once, then remove everything
-   runsim --trace openb_pod_list_default.csv --speed 36000 --limit 500
-   runsim --trace openb_pod_list_default.csv --inflate 1.3 --seed 42
-   runsim --trace openb_pod_list_default.csv --inflate 1.3 --claims    # nodes that offer GPUs in ResourceSlices`
+   runsim --trace openb_pod_list_default.csv --speed 36000 --limit 500`
 
 func runsimCommand() *ucli.Command {
 	return &ucli.Command{
@@ -63,7 +55,7 @@ func runsimCommand() *ucli.Command {
 		Description: runsimDescription,
 		Flags: cli.Grouped(append(append(cli.ClusterFlags(), runsimFlags()...), cli.LogFlags()...),
 			cli.Group{Heading: "random pods", Flags: "mem-load pod-load shapes replicas-min replicas-max interval"},
-			cli.Group{Heading: "a plan, record or trace", Flags: "format speed limit inflate claims extended-resources"},
+			cli.Group{Heading: "a plan, record or trace", Flags: "speed limit"},
 			cli.Group{Heading: "names and output", Flags: "namespace run csv output"}),
 		Action: func(c *ucli.Context) error { return kubeconfig.Explain(runSim(c)) },
 	}
@@ -82,14 +74,8 @@ func runsimFlags() []ucli.Flag {
 		&ucli.IntFlag{Name: "replicas-max", Value: 15, Usage: "largest `NUMBER` of pods of a Deployment"},
 		&ucli.StringFlag{Name: "replay", Usage: "deploy the plan in a CSV `FILE` instead, or play a record; - is stdin"},
 		&ucli.StringFlag{Name: "trace", Usage: "deploy the pods of a trace `FILE` instead; - is stdin"},
-		&ucli.StringFlag{Name: "format", Value: trace.Auto.Name, Usage: "`FORMAT` of the trace: " +
-			strings.Join(choice.Names(trace.Formats(), func(f *trace.Format) string { return f.Name }), ", ")},
 		&ucli.Float64Flag{Name: "speed", Value: 3600, Usage: "`SECONDS` of the trace or record that pass in one second"},
 		&ucli.IntFlag{Name: "limit", Usage: "deploy this `NUMBER` of pods of the trace or record at most; 0 for all"},
-		&ucli.Float64Flag{Name: "inflate", Usage: "ignore the times of an openb pod list: deploy its pods in random order until they request " +
-			"`FACTOR` times the GPUs, such as 1.3"},
-		&ucli.BoolFlag{Name: "claims", Usage: "let the trace's pods ask for GPUs by ResourceClaims instead of annotations"},
-		&ucli.BoolFlag{Name: "extended-resources", Usage: "like --claims, but ask for whole GPUs as nvidia.com/gpu, which a DeviceClass serves"},
 		&ucli.DurationFlag{Name: "interval", Value: 100 * time.Millisecond,
 			Usage: "`TIME` between two Deployments; with --trace or a record, none by default"},
 		&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: driver.DefaultNamespace,
@@ -98,7 +84,6 @@ func runsimFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "csv", Usage: "write what was deployed to `FILE`; default: runsim-<run>.csv in the log directory, " +
 			"or none without one; empty for none"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "print the summary as `FORMAT`: table or json"},
-		&ucli.BoolFlag{Name: "cleanup", Usage: "delete everything after the last fill too"},
 		&ucli.BoolFlag{Name: "dry-run", Usage: "print the CSV of what would be deployed, and deploy nothing; without a cluster, " +
 			"for the nodes of kwokcluster up"},
 		yesFlag(),
@@ -121,7 +106,7 @@ func runSim(c *ucli.Context) error {
 		if err != nil {
 			return err
 		}
-		return printPlan(c, source, plan, driver.Room{})
+		return printPlan(c, plan, driver.Room{})
 	}
 	log, closer, err := cli.Log(c, "runsim", cli.OnTerminal())
 	if err != nil {
@@ -129,7 +114,7 @@ func runSim(c *ucli.Context) error {
 	}
 	defer closer.Close()
 	s := &simulation{
-		seed: source.Seed, csv: csv, csvNamed: c.IsSet("csv"), format: format, cleanup: c.Bool("cleanup"),
+		seed: source.Seed, csv: csv, csvNamed: c.IsSet("csv"), format: format,
 		approval: approvalFor(c), terminal: cli.OnTerminal(),
 		out: c.App.Writer, err: c.App.ErrWriter, log: log,
 		config: driver.Config{
@@ -146,7 +131,7 @@ func runSim(c *ucli.Context) error {
 		if err != nil {
 			return err
 		}
-		return printPlan(c, source, plan, room)
+		return printPlan(c, plan, room)
 	}
 	if err != nil {
 		return err
@@ -155,7 +140,7 @@ func runSim(c *ucli.Context) error {
 		return err
 	}
 	if c.Bool("dry-run") {
-		return printPlan(c, source, s.config.Plan, s.config.Room)
+		return printPlan(c, s.config.Plan, s.config.Room)
 	}
 	for _, note := range source.Notes(s.config.Plan) {
 		log.Warn().Msg(note)
@@ -252,7 +237,7 @@ func csvPath(c *ucli.Context, run string) string {
 }
 
 // printPlan is the dry run: it writes the CSV to stdout and the totals to stderr.
-func printPlan(c *ucli.Context, s driver.Source, p workload.Plan, room driver.Room) error {
+func printPlan(c *ucli.Context, p workload.Plan, room driver.Room) error {
 	if err := trace.WritePlan(c.App.Writer, p); err != nil {
 		return err
 	}
@@ -266,9 +251,6 @@ func printPlan(c *ucli.Context, s driver.Source, p workload.Plan, room driver.Ro
 			deployments = "" // its pods come by themselves
 		}
 		fmt.Fprintf(c.App.ErrWriter, "fill %d: %s%d pods%s\n", i+1, deployments, f.Pods, load)
-	}
-	if s.GPUs != driver.Annotated {
-		fmt.Fprintf(c.App.ErrWriter, "with %d resource claims for GPUs\n", s.GPUs.Count(p))
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	ucli "github.com/urfave/cli/v2"
 
@@ -21,8 +20,7 @@ import (
 // Flags of one way to make a plan; with another they are refused.
 var (
 	generatorFlags = []string{"cpu-load", "mem-load", "pod-load", "cluster-resets", "shapes", "seed", "replicas-min", "replicas-max"}
-	traceFlags     = []string{"format", "speed", "limit", "inflate", "claims", "extended-resources"}
-	recordFlags    = []string{"speed", "limit"} // the traceFlags that --replay RECORD also accepts
+	timedFlags     = []string{"speed", "limit"} // of --trace and of --replay RECORD
 )
 
 // playsRecord reports whether --replay names the record of a cluster.
@@ -35,8 +33,8 @@ func planSource(c *ucli.Context, csv string) (s driver.Source, err error) {
 		return s, exit.New(exit.Usage, fmt.Errorf("unexpected argument %q", c.Args().First()), "runsim takes flags only; see `runsim --help`")
 	}
 	played := playsRecord(c)
-	for _, f := range traceFlags {
-		if c.IsSet(f) && !c.IsSet("trace") && !(played && slices.Contains(recordFlags, f)) {
+	for _, f := range timedFlags {
+		if c.IsSet(f) && !c.IsSet("trace") && !played {
 			return s, exit.New(exit.Usage, fmt.Errorf("--%s works with --trace only", f), "name a trace, or leave it out")
 		}
 	}
@@ -127,44 +125,26 @@ func recordedSource(c *ucli.Context, csv string) (s driver.Source, err error) {
 }
 
 func traceSource(c *ucli.Context, csv string) (s driver.Source, err error) {
-	file, inflate := c.String("trace"), c.IsSet("inflate")
-	gpus, err := driver.GPURequestsOf(c.Bool)
-	if err != nil {
-		return s, err
-	}
+	file := c.String("trace")
 	if err := checkTraceFlags(c, csv); err != nil {
 		return s, err
-	}
-	format, err := trace.Named(c.String("format"))
-	if err != nil {
-		return s, exit.New(exit.Usage, fmt.Errorf("--format: %w", err), "")
 	}
 	in, err := open(file)
 	if err != nil {
 		return s, err
 	}
 	defer in.Close()
-	t, err := format.Read(in, file)
-	switch {
-	case err != nil:
+	t, err := trace.Auto.Read(in, file)
+	if err != nil {
 		return s, exit.New(exit.Usage, err, "docs/reference/scenario-file.md describes the file")
-	case !inflate:
-		s = driver.Traced(t.Arrivals, c.Float64("speed"), c.Int("limit"), t.Notes)
-	case t.Pods == nil:
-		return s, exit.New(exit.Usage, fmt.Errorf("--inflate needs an openb pod list, and %s is not one", file),
-			"leave --inflate out, or name such a list")
-	default:
-		s = driver.Inflated(t.Pods, c.Float64("inflate"), c.Uint64("seed"), c.Int("limit"))
 	}
-	s.GPUs = gpus
-	return s, nil
+	return driver.Traced(t.Arrivals, c.Float64("speed"), c.Int("limit"), t.Notes), nil
 }
 
 // checkTraceFlags checks the values of the flags that go with --trace, and refuses the others.
 func checkTraceFlags(c *ucli.Context, csv string) error {
-	factor, inflate := c.Float64("inflate"), c.IsSet("inflate")
 	for _, f := range append([]string{"replay"}, generatorFlags...) {
-		if c.IsSet(f) && (f != "seed" || !inflate) {
+		if c.IsSet(f) {
 			return exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --trace, which deploys the file as it is", f),
 				"leave one of the two out")
 		}
@@ -178,10 +158,6 @@ func checkTraceFlags(c *ucli.Context, csv string) error {
 			"runsim --replay plays a record, with the constraints of its pods")
 	case sameFile(c.String("trace"), csv):
 		return exit.New(exit.Usage, fmt.Errorf("--trace and --csv name the same file, %s", csv), "choose another file with --csv")
-	case inflate && c.IsSet("speed"):
-		return exit.Usagef("--speed is about the trace's times, which --inflate ignores; leave one of the two out")
-	case inflate && !(factor > 0 && factor <= 100):
-		return exit.Usagef("--inflate %v: choose a number over 0 and up to 100; 1.3 requests 130%% of the cluster's GPUs", factor)
 	}
 	return nil
 }

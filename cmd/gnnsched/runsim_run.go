@@ -7,18 +7,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/rs/zerolog"
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
 	"gnnsched/workload/trace"
 )
 
-// simulation is one call of runsim: it deploys, writes the summary, and cleans up.
+// simulation is one call of runsim: it deploys and writes the summary.
 type simulation struct {
 	approval
 	config   driver.Config
@@ -26,17 +24,12 @@ type simulation struct {
 	csv      string  // file for the deployed workload; empty for none
 	csvNamed bool    // the user named it; otherwise the run can do without
 	format   string  // of the summary
-	cleanup  bool    // remove everything at the end
 	terminal bool    // draw progress in place
 	out, err io.Writer
 	log      zerolog.Logger
 }
 
-// cleanupPatience limits the removal at the end, which Ctrl-C does not stop.
-var cleanupPatience = patience{5 * time.Minute, "the limit of"}
-
-// run applies the plan and writes the CSV and the summary, also if the plan fails halfway. It then
-// cleans up if that was asked for.
+// run applies the plan and writes the CSV and the summary, also if the plan fails halfway.
 func (s *simulation) run(ctx context.Context) (err error) {
 	if err := s.config.Validate(); err != nil {
 		return err
@@ -68,7 +61,10 @@ func (s *simulation) run(ctx context.Context) (err error) {
 			err = errors.Join(err, fmt.Errorf("close the CSV: %w", cerr))
 		}
 	}
-	return errors.Join(err, s.after(ctx, sum))
+	if n := len(sum.Fills); n > 0 && sum.Fills[n-1].Pods > 0 {
+		s.log.Info().Msg("the pods of the last fill stay; `cleancluster --run " + sum.RunID + "` removes them")
+	}
+	return err
 }
 
 // openCSV creates the CSV and has the driver record every step in it.
@@ -93,23 +89,4 @@ func (s *simulation) openCSV() (*os.File, error) {
 	}
 	s.config.Record = w.WriteStep
 	return f, nil
-}
-
-// after removes everything that the run created, or prints how to remove it.
-func (s *simulation) after(ctx context.Context, sum driver.Summary) error {
-	if !s.cleanup {
-		if n := len(sum.Fills); n > 0 && sum.Fills[n-1].Pods > 0 {
-			s.log.Info().Msg("the pods of the last fill stay; `cleancluster --run " + sum.RunID + "` removes them")
-		}
-		return nil
-	}
-	// Clean up after Ctrl-C too. A second Ctrl-C ends the program.
-	view := cli.NewBar(s.err, s.terminal, s.log)
-	defer view.Close()
-	scope := cleanup.Scope{Run: s.config.RunID, Namespace: s.config.Namespace}
-	if s.config.Replay != nil { // it has several namespaces, and priority classes
-		scope.Namespace = ""
-	}
-	_, err := removeAll(context.WithoutCancel(ctx), s.config.Cleaner, scope, cleanupPatience, view)
-	return err
 }

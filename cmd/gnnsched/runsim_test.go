@@ -85,7 +85,6 @@ func TestRunsimBadInput(t *testing.T) {
 	dead := file(t, "kubeconfig", nobodyListens)
 	trace := file(t, "trace.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,500,1024,1,250\n")
 	badTrace := file(t, "bad-trace.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,500,1024,2,250\n")
-	arrivals := file(t, "arrivals.csv", "arrival,cpu_request,mem_request\n1,1,1Gi\n")
 	for _, c := range []struct {
 		name string
 		args []string
@@ -105,7 +104,6 @@ func TestRunsimBadInput(t *testing.T) {
 		{"replay of a bad record", []string{"--replay", bad}, exit.Usage, "bad.record"},
 		{"replay of a record with a seed", []string{"--replay", bad, "--seed", "1"}, exit.Usage, "--seed has no effect with --replay"},
 		{"replay of a record without time", []string{"--replay", bad, "--speed", "0"}, exit.Usage, "--speed 0"},
-		{"replay of a record with claims", []string{"--replay", bad, "--claims"}, exit.Usage, "--claims works with --trace only"},
 		{"record as a trace", []string{"--trace", bad}, exit.Usage, "is a record, not a trace"},
 		{"bad replay", []string{"--replay", plan}, exit.Usage, `plan.csv:2:17: action: "scale" is not an action`},
 		{"replay and seed", []string{"--replay", good, "--seed", "1"}, exit.Usage, "--seed has no effect with --replay"},
@@ -118,12 +116,8 @@ func TestRunsimBadInput(t *testing.T) {
 		{"trace and load", []string{"--trace", trace, "--cpu-load", "1"}, exit.Usage, "--cpu-load has no effect with --trace"},
 		{"trace and seed", []string{"--trace", trace, "--seed", "1"}, exit.Usage, "--seed has no effect with --trace"},
 		{"trace onto itself", []string{"--trace", trace, "--csv", trace}, exit.Usage, "--trace and --csv name the same file"},
-		{"format", []string{"--trace", trace, "--format", "parquet"}, exit.Usage, `no trace format is called "parquet"; there are auto, `},
 		{"speed", []string{"--trace", trace, "--speed", "0"}, exit.Usage, "--speed 0"},
 		{"limit", []string{"--trace", trace, "--limit", "-1"}, exit.Usage, "--limit -1"},
-		{"inflate", []string{"--trace", trace, "--inflate", "130"}, exit.Usage, "--inflate 130: choose"},
-		{"inflate in time", []string{"--trace", trace, "--inflate", "1.3", "--speed", "9"}, exit.Usage, "--speed is about the trace's times"},
-		{"inflate arrivals", []string{"--trace", arrivals, "--inflate", "1.3"}, exit.Usage, "--inflate needs an openb pod list"},
 		{"no trace to limit", []string{"--limit", "3"}, exit.Usage, "--limit works with --trace only"},
 		{"trace, no cluster", []string{"--trace", trace}, exit.Kubeconfig, "kwokcluster up"},
 		{"no cluster", nil, exit.Kubeconfig, "kwokcluster up"},
@@ -251,26 +245,19 @@ func TestSimulationReportsPending(t *testing.T) {
 	}
 }
 
-// After Ctrl-C, the CSV and the summary hold what was deployed, and --cleanup still cleans up.
+// After Ctrl-C, the CSV and the summary hold what was deployed.
 func TestSimulationInterrupted(t *testing.T) {
-	for _, clean := range []bool{false, true} {
-		c := fakecluster.New()
-		s, out := fakeSimulation(t, c)
-		s.cleanup = clean
-		s.config.Interval = time.Hour
-		ctx, cancel := context.WithCancel(context.Background())
-		time.AfterFunc(300*time.Millisecond, cancel)
-		if err := s.run(ctx); !errors.Is(err, context.Canceled) || exit.Code(err) != exit.Interrupted {
-			t.Errorf("got %v", err)
-		}
-		b, err := os.ReadFile(s.csv)
-		if err != nil || !strings.HasSuffix(string(b), "\na,2,500m,,1Gi,,add\n") || !strings.Contains(out.String(), "1      1             2") {
-			t.Errorf("CSV %q, %v; summary:\n%s", b, err, out)
-		}
-		left, err := c.Client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
-		if err != nil || len(left.Items) != map[bool]int{false: 2, true: 0}[clean] {
-			t.Errorf("cleanup %v: %d pods left, %v", clean, len(left.Items), err)
-		}
+	c := fakecluster.New()
+	s, out := fakeSimulation(t, c)
+	s.config.Interval = time.Hour
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(300*time.Millisecond, cancel)
+	if err := s.run(ctx); !errors.Is(err, context.Canceled) || exit.Code(err) != exit.Interrupted {
+		t.Errorf("got %v", err)
+	}
+	b, err := os.ReadFile(s.csv)
+	if err != nil || !strings.HasSuffix(string(b), "\na,2,500m,,1Gi,,add\n") || !strings.Contains(out.String(), "1      1             2") {
+		t.Errorf("CSV %q, %v; summary:\n%s", b, err, out)
 	}
 }
 
@@ -309,20 +296,6 @@ func TestTraceDryRun(t *testing.T) {
 	want := "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\na,1,500m,,1Gi,,add\nc,1,500m,,1Gi,,add\na,1,500m,,1Gi,,delete\nc,1,500m,,1Gi,,delete\n"
 	if code != 0 || stdout != want || stderr != "fill 1: 2 pods\n" {
 		t.Errorf("code %d, stderr %q, stdout:\n%s", code, stderr, cmp.Diff(want, stdout))
-	}
-	for flag, claims := range map[string]string{"--claims": "2", "--extended-resources": "1"} {
-		code, _, stderr := command("runsim", "--trace", list, "--dry-run", flag)
-		if code != 0 || !strings.Contains(stderr, "with "+claims+" resource claims for GPUs\n") {
-			t.Errorf("%s: code %d, stderr %q", flag, code, stderr)
-		}
-	}
-	if code, _, stderr := command("runsim", "--trace", list, "--dry-run", "--claims", "--extended-resources"); code != exit.Usage ||
-		!strings.Contains(stderr, "two ways") {
-		t.Errorf("both: code %d, stderr %q", code, stderr)
-	}
-	if code, _, stderr := command("runsim", "--claims", "--dry-run"); code != exit.Usage ||
-		!strings.Contains(stderr, "--claims works with --trace only") {
-		t.Errorf("without a trace: code %d, stderr %q", code, stderr)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"gnnsched/scheduler/eval/optimum"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 )
@@ -260,6 +259,6 @@ const Optimum = "optimum"
 func Best() Contender {
 	return Contender{
 		Name: Optimum, Origin: &Origin{Policy: Optimum},
-		Play: func(_ context.Context, env *sim.Env, seed uint64) (sim.Outcome, error) { return optimum.Of(env, seed) },
+		Play: func(_ context.Context, env *sim.Env, seed uint64) (sim.Outcome, error) { return bestOutcome(env, seed) },
 	}
 }

@@ -50,8 +50,6 @@ type Config struct {
 	Replay *play.Replay
 	// Simulated states that all nodes of the cluster are simulated. On any other cluster, pods of a record preempt nothing.
 	Simulated bool
-	// GPUs is the form of the pods' requests for GPUs. All forms but Annotated need Bare. Default: Annotated.
-	GPUs GPURequests
 	// Interval is the pause after each Deployment.
 	Interval time.Duration
 	// Speed is the number of seconds of the plan that pass in one real second: each step then waits for its time. 0 ignores the steps' times.
@@ -99,11 +97,8 @@ func (c *Config) Validate() error {
 	if !(c.Speed >= 0) {
 		bad("speed %v must be 0 or more", c.Speed)
 	}
-	if c.GPUs != Annotated && !c.Bare {
-		bad("only pods without Deployments can have claims")
-	}
-	if c.Replay != nil && (!c.Bare || c.GPUs != Annotated) {
-		bad("the pods of a record have no Deployments and no claims")
+	if c.Replay != nil && !c.Bare {
+		bad("the pods of a record have no Deployments")
 	}
 	if err := c.Plan.Validate(); err != nil {
 		bad("%w", err)

@@ -33,11 +33,6 @@ func (r *runner) create(ctx context.Context, d workload.Deployment) (here bool, 
 	case r.stage != nil:
 		return r.stage.create(ctx, d)
 	case r.Bare:
-		if r.Speed > 0 { // otherwise they are there
-			if err := r.createClaims(ctx, d, fill); err != nil {
-				return false, err
-			}
-		}
 		if err := r.createPods(ctx, d, fill); err != nil {
 			return false, err
 		}
@@ -51,7 +46,7 @@ func (r *runner) create(ctx context.Context, d workload.Deployment) (here bool, 
 }
 
 // createPods creates the pods of a Deployment without the Deployment itself, as Run does with Bare. It needs Client, Namespace,
-// SchedulerName, RunID and Image, and GPUs if the pods request them in another way than by annotations. fill counts from 1.
+// SchedulerName, RunID and Image. fill counts from 1.
 func (c *Config) createPods(ctx context.Context, d workload.Deployment, fill int) error {
 	for _, p := range c.pods(d, fill) {
 		if err := create(ctx, c.Client.CoreV1().Pods(c.Namespace), p); err != nil {
@@ -131,7 +126,7 @@ func (r *runner) remove(ctx context.Context, d workload.Deployment) (removed int
 		}
 		removed++
 	}
-	return removed, r.removeClaims(ctx, d)
+	return removed, nil
 }
 
 // labels returns the labels of every object of the run.
@@ -165,7 +160,6 @@ func (c *Config) pods(d workload.Deployment, fill int) []*corev1.Pod {
 	for i := range out {
 		out[i] = &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 		out[i].Name, out[i].Namespace = podName(d, i), c.Namespace
-		c.GPUs.Of(d).refer(out[i], d.Shape)
 	}
 	return out
 }
@@ -184,7 +178,7 @@ func (c *Config) template(d workload.Deployment, run map[string]string) corev1.P
 	maps.Copy(labels, s.Labels)
 	limits := s.Limits
 	limits.GPU, limits.GPUMilli = s.Requests.GPU, s.Requests.GPUMilli // Kubernetes requires equal ones
-	t := corev1.PodTemplateSpec{
+	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations(s)},
 		Spec: corev1.PodSpec{
 			SchedulerName:                c.SchedulerName,
@@ -198,8 +192,6 @@ func (c *Config) template(d workload.Deployment, run map[string]string) corev1.P
 			}},
 		},
 	}
-	c.GPUs.Of(d).request(&t, s)
-	return t
 }
 
 // annotations returns the annotations of a shape's pods: their GPUs, and their usage for simulated nodes.

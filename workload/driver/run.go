@@ -20,11 +20,8 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 		Config: c, sum: Summary{RunID: c.RunID, Scheduler: c.SchedulerName, Bare: c.Bare, Namespace: c.Namespace}, fills: c.Plan.Fills(),
 		start: c.Clock.Now(),
 	}
-	err := c.checkClass(ctx)
+	err := r.prepare(ctx)
 	if err != nil {
-		return r.sum, err
-	}
-	if err := r.prepare(ctx); err != nil {
 		return r.sum, err
 	}
 	if r.pods, err = watchPods(ctx, &c); err != nil {
@@ -82,11 +79,6 @@ func (r *runner) run(ctx context.Context) error {
 			r.end()
 		}
 	}()
-	if r.Speed == 0 {
-		if err := r.createAllClaims(ctx); err != nil {
-			return err
-		}
-	}
 	for _, s := range r.Plan.Steps {
 		if err := ctx.Err(); err != nil {
 			return err

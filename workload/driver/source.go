@@ -10,10 +10,9 @@ import (
 	"gnnsched/workload"
 	"gnnsched/workload/record/play"
 	"gnnsched/workload/trace"
-	"gnnsched/workload/trace/openb"
 )
 
-// Source makes the plan of a run. [Generated], [Recorded], [Traced], [Replayed] and [Inflated] make sources.
+// Source makes the plan of a run. [Generated], [Recorded], [Traced] and [Replayed] make sources.
 type Source struct {
 	Tolerations []cluster.Toleration                    // of the pods, for Measure
 	Fixed       bool                                    // the plan is the same for every cluster
@@ -24,12 +23,11 @@ type Source struct {
 	Bare   bool         // as in Config
 	Speed  float64      // as in Config
 	Replay *play.Replay // as in Config
-	GPUs   GPURequests  // as in Config
 }
 
-// Pace sets the fields of c that depend on the kind of source: Bare, Speed, Replay and GPUs.
+// Pace sets the fields of c that depend on the kind of source: Bare, Speed and Replay.
 func (s Source) Pace(c *Config) {
-	c.Bare, c.Speed, c.Replay, c.GPUs = s.Bare, s.Speed, s.Replay, s.GPUs
+	c.Bare, c.Speed, c.Replay = s.Bare, s.Speed, s.Replay
 }
 
 // fixed returns the source of a plan.
@@ -82,19 +80,6 @@ func Replayed(r play.Replay, speed float64, limit int) Source {
 	s := Traced(r.Trace, speed, limit, r.Notes)
 	s.Replay = &r
 	return s
-}
-
-// Inflated deploys the pods of an openb pod list in random order, followed by pods that are drawn from the list, until factor times the
-// cluster's GPUs are requested. See [openb.Inflate].
-func Inflated(pods []openb.Pod, factor float64, seed uint64, limit int) Source {
-	return Source{Bare: true, Tolerations: workload.Tolerations(nil), Seed: &seed, Plan: func(room Room) (workload.Plan, error) {
-		all, err := openb.Inflate(pods, factor, room.Allocatable.GPU*cluster.DeviceMilli, seed)
-		if err != nil {
-			return workload.Plan{}, exit.New(exit.Usage, err,
-				"`kwokcluster up --nodes-file openb_node_list_gpu_node.csv` makes a cluster with the trace's GPUs")
-		}
-		return firstPods(openb.InOrder(all), limit).Plan(), nil
-	}, Notes: func(workload.Plan) []string { return nil }}
 }
 
 // firstPods returns the first arrivals of a trace with at most limit pods; 0 means all.

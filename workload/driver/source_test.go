@@ -10,8 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"gnnsched/internal/cluster"
-	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/workload"
@@ -22,27 +20,6 @@ import (
 	"gnnsched/workload/trace/openb"
 	"gnnsched/workload/usage"
 )
-
-// The pods of an inflated list stay. They request the factor times the cluster's GPUs.
-func TestInflated(t *testing.T) {
-	pods, err := openb.ReadPods(strings.NewReader("name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n"+
-		"b,500,1024,1,250,9,12\na,500,1024,1,1000,4,10\nc,500,1024,0,0,5,20\n"), "pods.csv")
-	fatal.If(t, err)
-	source := Inflated(pods, 1.3, 42, 0)
-	plan, err := source.Plan(Room{Allocatable: cluster.Resources{GPU: 4}})
-	fatal.If(t, err)
-	f := plan.Fills()[0]
-	if f.Deleted != 0 || f.Requests.TotalGPUMilli() < 5200 || f.Requests.TotalGPUMilli() >= 6200 {
-		t.Errorf("got %+v", f)
-	}
-	if _, err := source.Plan(Room{}); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "has no GPUs") {
-		t.Errorf("got %v", err)
-	}
-	var c Config
-	if source.Pace(&c); !c.Bare || c.Speed != 0 {
-		t.Errorf("paced as %+v: want bare pods without times", c)
-	}
-}
 
 func TestTraced(t *testing.T) {
 	pods, err := openb.ReadPods(strings.NewReader("name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n"+

@@ -25,7 +25,7 @@ import (
 //
 // Other columns are ignored. Rows may come in any order.
 var arrivals = &Format{
-	Name: "arrivals", About: "a CSV with an arrival column", header: arrivalColumns[:3],
+	Name: "arrivals", header: arrivalColumns[:3],
 	matches: isArrivals, read: readArrivals,
 }
 

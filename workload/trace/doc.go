@@ -4,7 +4,7 @@
 //	f, err := trace.Auto.Read(file, "pods.csv") // the header decides on the format
 //	fmt.Println(f.Arrivals.Pods(), "pods in", f.Format.Name)
 //
-// Each [Format] has a file of its own and an entry in [Formats]:
+// Each [Format] has a file of its own and an entry in formats:
 //
 //	openb     openb.go     a pod list of the openb trace, see package openb
 //	arrivals  arrivals.go  a CSV with an arrival time for each row

@@ -10,7 +10,6 @@ import (
 	"os"
 	"strings"
 
-	"gnnsched/internal/choice"
 	"gnnsched/workload"
 	"gnnsched/workload/record/play"
 	"gnnsched/workload/trace/openb"
@@ -19,7 +18,6 @@ import (
 // Format is a file format for traces.
 type Format struct {
 	Name   string   // in flags, a word in lower case
-	About  string   // for help texts, in a few words
 	header []string // columns that a file must have
 
 	// matches reports whether a CSV with these columns has the format. Column names are in lower case, with underscores for spaces.
@@ -47,15 +45,7 @@ type File struct {
 var formats = []*Format{openbFormat, arrivals, Plan}
 
 // Auto reads a file in the format that its header matches. Files without a header are plans.
-var Auto = &Format{Name: "auto", About: "chosen by the file's header", read: readAuto}
-
-// Formats returns Auto and every other format.
-func Formats() []*Format { return append([]*Format{Auto}, formats...) }
-
-// Named returns the format with the given name.
-func Named(name string) (*Format, error) {
-	return choice.Find("trace format", name, Formats(), func(x *Format) string { return x.Name })
-}
+var Auto = &Format{Name: "auto", read: readAuto}
 
 // readAuto reads a file in the format that its header matches.
 func readAuto(r io.Reader, file string) (File, error) {
@@ -122,7 +112,7 @@ func Load(path string) (File, error) {
 
 // openbFormat is a pod list of the openb trace. It also takes node lists, because openb.ReadPods has the better error message for them.
 var openbFormat = &Format{
-	Name: "openb", About: "a pod list of the openb trace", header: openb.PodColumns(),
+	Name: "openb", header: openb.PodColumns(),
 	matches: func(columns []string) bool { return openb.IsPodList(columns) || openb.IsNodeList(columns) },
 	read: func(r io.Reader, file string) (File, error) {
 		pods, err := openb.ReadPods(r, file)

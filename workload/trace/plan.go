@@ -18,7 +18,7 @@ import (
 // Plan is the CSV that runsim and AAML write, one step a row. As a trace, a plan has one step
 // a unit of time.
 var Plan = &Format{
-	Name: "plan", About: "the CSV that runsim writes", header: planColumns[:len(planColumns)-1],
+	Name: "plan", header: planColumns[:len(planColumns)-1],
 	matches: isPlan,
 	read: func(r io.Reader, file string) (File, error) {
 		out, err := planArrivals(openb.NewRecords(r), file)

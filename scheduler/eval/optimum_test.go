@@ -1,4 +1,4 @@
-package optimum_test
+package eval
 
 import (
 	"errors"
@@ -11,8 +11,6 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
-	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/optimum"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
@@ -34,7 +32,7 @@ func shape(name string, cpu, gi int64) workload.Shape {
 	return workload.Shape{Name: name, Weight: 1, Requests: cluster.Resources{MilliCPU: 1000 * cpu, Memory: gi << 30, Pods: 1}}
 }
 
-func small(o objective.Term) sim.Config {
+func fewNodes(o objective.Term) sim.Config {
 	return sim.Config{
 		Nodes: sim.Exactly(3), Sizes: []sim.NodeSize{size(1, 4, 8), size(1, 6, 6)},
 		Shapes:   []workload.Shape{shape("a", 1, 1), shape("b", 2, 1), shape("c", 1, 3)},
@@ -44,22 +42,22 @@ func small(o objective.Term) sim.Config {
 }
 
 // No policy has fewer pods unscheduled, or as few at a lower cost.
-func TestNoPolicyBeatsIt(t *testing.T) {
+func TestNoPolicyBeatsTheOptimum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := small(rapid.SampledFrom([]objective.Term{objective.Balance{}, objective.Pack{}}).Draw(t, "objective"))
+		c := fewNodes(rapid.SampledFrom([]objective.Term{objective.Balance{}, objective.Pack{}}).Draw(t, "objective"))
 		c.Nodes = sim.Exactly(rapid.IntRange(1, 3).Draw(t, "nodes"))
 		load := rapid.Float64Range(0.2, 1.1).Draw(t, "load")
 		c.Load = sim.FloatRange{Min: load, Max: load}
 		c.ControlPlane = rapid.Bool().Draw(t, "control plane")
 		seed := rapid.Uint64Range(0, 1000).Draw(t, "seed")
 		e := env(t, c)
-		best, err := optimum.Of(e, seed)
+		best, err := bestOutcome(e, seed)
 		fatal.If(t, err)
 		for _, h := range heuristic.List() {
 			if h.GPU {
 				continue
 			}
-			o, err := eval.Play(e, seed, h.New(policy.Setting{Seed: seed}), rand.New(rand.NewPCG(seed, 1)))
+			o, err := Play(e, seed, h.New(policy.Setting{Seed: seed}), rand.New(rand.NewPCG(seed, 1)))
 			fatal.If(t, err)
 			if o.Arrived != best.Arrived || o.Unscheduled < best.Unscheduled || o.Unscheduled == best.Unscheduled && o.Cost < best.Cost-1e-12 {
 				t.Fatalf("%s: %+v, the optimum is %+v", h.Name, o, best)
@@ -69,12 +67,12 @@ func TestNoPolicyBeatsIt(t *testing.T) {
 }
 
 // The optimum equals the best of all placements, tried one by one.
-func TestAgainstEveryPlacement(t *testing.T) {
+func TestOptimumAgainstEveryPlacement(t *testing.T) {
 	for seed := range uint64(20) {
-		c := small(objective.Balance{})
+		c := fewNodes(objective.Balance{})
 		c.Nodes, c.Load = sim.Exactly(2), sim.FloatRange{Min: 0.6, Max: 1}
 		e := env(t, c)
-		got, err := optimum.Of(e, seed)
+		got, err := bestOutcome(e, seed)
 		fatal.If(t, err)
 		nodes, plan := e.Snapshot().Nodes, e.Plan()
 		out, cost := len(plan), math.Inf(1)
@@ -104,15 +102,15 @@ func TestAgainstEveryPlacement(t *testing.T) {
 	}
 }
 
-func TestRefuses(t *testing.T) {
-	leaving := small(objective.Balance{})
+func TestOptimumRefuses(t *testing.T) {
+	leaving := fewNodes(objective.Balance{})
 	leaving.Turnover = 1
-	if _, err := optimum.Of(env(t, leaving), 1); err == nil || !strings.Contains(err.Error(), "leave") {
+	if _, err := bestOutcome(env(t, leaving), 1); err == nil || !strings.Contains(err.Error(), "leave") {
 		t.Errorf("pods leave: %v", err)
 	}
-	large := small(objective.Balance{})
+	large := fewNodes(objective.Balance{})
 	large.Nodes = sim.Exactly(40)
-	if _, err := optimum.Of(env(t, large), 1); !errors.Is(err, optimum.ErrTooLarge) {
+	if _, err := bestOutcome(env(t, large), 1); !errors.Is(err, errTooLarge) {
 		t.Errorf("forty nodes: %v", err)
 	}
 }

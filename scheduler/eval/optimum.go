@@ -1,4 +1,4 @@
-package optimum
+package eval
 
 import (
 	"errors"
@@ -18,12 +18,13 @@ const (
 	maxStates = 300_000 // held at the same time
 )
 
-// ErrTooLarge means that an episode has too many states for an exhaustive search.
-var ErrTooLarge = errors.New("too many placements to try; the optimum needs a scenario of a few nodes and a dozen pods")
+// errTooLarge means that an episode has too many states for an exhaustive search.
+var errTooLarge = errors.New("too many placements to try; the optimum needs a scenario of a few nodes and a dozen pods")
 
-// Of returns the best outcome of the episode of a seed: the fewest unscheduled pods, and among these placements the lowest cost. It returns
-// an error for episodes in which nodes are lost, pods leave or pods share GPUs, and for episodes that are too large.
-func Of(env *sim.Env, seed uint64) (sim.Outcome, error) {
+// bestOutcome finds the best placement of the episode of a seed by exhaustive search: the fewest unscheduled pods, and among these
+// placements the lowest cost. The search knows all arrivals in advance and may leave out a pod that would fit, so no policy can do better. It
+// returns an error for episodes in which nodes are lost, pods leave or pods share GPUs, and for episodes that are too large.
+func bestOutcome(env *sim.Env, seed uint64) (sim.Outcome, error) {
 	if env.Config().Lose > 0 {
 		return sim.Outcome{}, errors.New("the optimum cannot be computed for a scenario that loses nodes")
 	}
@@ -40,7 +41,7 @@ func Of(env *sim.Env, seed uint64) (sim.Outcome, error) {
 		}
 	}
 	s := newSearch(env.Snapshot().Nodes, plan)
-	tooLarge := fmt.Errorf("seed %d, %d pods and %d nodes: %w", seed, len(plan), len(s.nodes), ErrTooLarge)
+	tooLarge := fmt.Errorf("seed %d, %d pods and %d nodes: %w", seed, len(plan), len(s.nodes), errTooLarge)
 	if len(plan) > maxPods || len(s.nodes) > maxNodes {
 		return sim.Outcome{}, tooLarge
 	}
@@ -63,11 +64,11 @@ func Of(env *sim.Env, seed uint64) (sim.Outcome, error) {
 type search struct {
 	nodes   []*cluster.Node // before the first arrival; never changed
 	alike   [][]int         // groups of identical nodes, by index
-	classes []class
+	classes []podClass
 }
 
-// class is a group of identical pods.
-type class struct {
+// podClass is a group of identical pods.
+type podClass struct {
 	pod   *cluster.Pod
 	count int
 }
@@ -83,10 +84,10 @@ func newSearch(nodes []*cluster.Node, plan []sim.Arrival) *search {
 		s.alike[at] = append(s.alike[at], i)
 	}
 	for _, a := range plan {
-		at := slices.IndexFunc(s.classes, func(c class) bool { return c.pod == a.Pod || samePod(c.pod, a.Pod) })
+		at := slices.IndexFunc(s.classes, func(c podClass) bool { return c.pod == a.Pod || samePod(c.pod, a.Pod) })
 		if at < 0 {
 			at = len(s.classes)
-			s.classes = append(s.classes, class{pod: a.Pod})
+			s.classes = append(s.classes, podClass{pod: a.Pod})
 		}
 		s.classes[at].count++
 	}
@@ -184,4 +185,29 @@ func (s *search) best(ends []string, c sim.Config, arrived, out int) sim.Outcome
 	o.Placed = arrived - out
 	o.Unscheduled, o.Waited = out, out
 	return o
+}
+
+// clone returns copies of nodes to which pods can be added.
+func clone(nodes []*cluster.Node) []*cluster.Node {
+	out := make([]*cluster.Node, len(nodes))
+	for i, n := range nodes {
+		c := *n
+		c.Groups, c.GPUs = slices.Clone(n.Groups), slices.Clone(n.GPUs)
+		out[i] = &c
+	}
+	return out
+}
+
+// sameNode tells whether two nodes differ in nothing but their names.
+func sameNode(a, b *cluster.Node) bool {
+	return a.Zone == b.Zone && a.Unschedulable == b.Unschedulable && a.Allocatable == b.Allocatable && a.Requested == b.Requested &&
+		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Taints, b.Taints) && slices.Equal(a.Groups, b.Groups) &&
+		a.GPUModel == b.GPUModel && slices.Equal(a.GPUs, b.GPUs)
+}
+
+// samePod tells whether two pods differ in nothing but their names and owners. The optimum ignores
+// preferences.
+func samePod(a, b *cluster.Pod) bool {
+	return a.Requests == b.Requests && maps.Equal(a.NodeSelector, b.NodeSelector) && slices.Equal(a.Tolerations, b.Tolerations) &&
+		slices.Equal(a.GPUModels, b.GPUModels)
 }
