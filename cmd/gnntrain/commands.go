@@ -8,7 +8,6 @@ import (
 
 	"gnnsched/cmd/internal/work"
 	"gnnsched/internal/cli"
-	"gnnsched/internal/tensorboard"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/value"
 )
@@ -34,8 +33,7 @@ func fileFlags(out string) []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: "out", Usage: "`FILE` to write the best network to; default: " + out},
 		&ucli.BoolFlag{Name: "resume", Usage: "continue a run that was stopped, from the state that it left beside --out"},
-		&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files and " + tensorboard.ScalarsFile +
-			"; default: logs/ with the name of --out"},
+		&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files; default: logs/ with the name of --out"},
 		&ucli.BoolFlag{Name: "progress", Usage: "show a progress bar", DefaultText: "on a terminal"},
 		&ucli.BoolFlag{Name: "log-scrolling", Usage: "print a line at each report instead, every few hundred placements"},
 	}

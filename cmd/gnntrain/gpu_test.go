@@ -71,10 +71,7 @@ func TestTrainGPU(t *testing.T) {
 	if _, err := os.Stat(again); err == nil {
 		t.Error("--typical-only trained a network")
 	}
-	if b, err := os.ReadFile("logs/gpu-acdqn/scalars.csv"); err != nil || !strings.Contains(string(b), "eval/gain_over_fgd") ||
-		!strings.Contains(string(b), "losses/policy_loss") {
-		t.Errorf("%v: %s", err, b)
-	}
+	figures(t, "logs/gpu-acdqn", "eval/gain_over_fgd", "losses/policy_loss")
 }
 
 // An interrupted run says how to continue. When it continues, it ends with the weights of an unbroken one.

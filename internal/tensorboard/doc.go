@@ -1,5 +1,4 @@
-// Package tensorboard writes the metrics of a training run to a folder: an event file for TensorBoard,
-// and the scalars also as CSV.
+// Package tensorboard writes the metrics of a training run to an event file for TensorBoard.
 //
 // An event file is a sequence of TFRecords, each of which holds one Event message. The messages are
 // defined in tensorflow/core/util/event.proto, framework/summary.proto and framework/histogram.proto of
