@@ -413,6 +413,6 @@ func (s *Source) LeaveUnoffered() {
 			pods++
 		}
 	}
-	s.Notes = append(s.Notes, fmt.Sprintf("no node offers %q, which %d pods request and some have got; nodes are not filtered by it",
-		slices.Sorted(maps.Keys(ran)), pods))
+	s.Notes = append(s.Notes, fmt.Sprintf("no node offers %s, which %d pods request and some have got; nodes are not filtered by it",
+		strings.Join(slices.Sorted(maps.Keys(ran)), ", "), pods))
 }

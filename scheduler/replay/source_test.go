@@ -157,7 +157,7 @@ func TestLeaveUnoffered(t *testing.T) {
 	s.LeaveUnoffered()
 	got := []string{s.Pods[0].Extended, s.Pods[1].Extended, s.Pods[2].Extended}
 	if want := []string{`{"example.com/down":"1"}`, "", `{"example.com/never":"1"}`}; !slices.Equal(got, want) || len(s.Notes) != 1 ||
-		!strings.Contains(s.Notes[0], `["nvidia.com/gpumem"], which 2 pods request`) {
+		!strings.Contains(s.Notes[0], "no node offers nvidia.com/gpumem, which 2 pods request") {
 		t.Errorf("%q, %q", got, s.Notes)
 	}
 }
