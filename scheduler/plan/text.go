@@ -235,8 +235,12 @@ func (l Losses) WriteText(w io.Writer) error {
 }
 
 func (t LossAt) write(b *bytes.Buffer) error {
-	fmt.Fprintf(b, "At %s, %s, %d of %d nodes go: %s\n", t.At.Format(time.RFC3339), t.What, len(t.Lost.Lost),
-		t.Nodes, plain(strings.Join(t.Lost.Lost, ", ")))
+	var answer []string
+	for _, p := range t.Profiles {
+		answer = append(answer, fmt.Sprintf("%d with %s (%d before)", len(p.After), plain(p.Profile), len(p.Before)))
+	}
+	fmt.Fprintf(b, "Pods without a node if %d of %d nodes go at %s, %s: %s\nnodes that go: %s\n", len(t.Lost.Lost), t.Nodes,
+		t.At.Format(time.RFC3339), t.What, strings.Join(answer, ", "), plain(strings.Join(t.Lost.Lost, ", ")))
 	fmt.Fprintf(b, "Pods that need another node: %d\n", t.Displaced)
 	for _, n := range []struct {
 		pods int
@@ -252,15 +256,11 @@ func (t LossAt) write(b *bytes.Buffer) error {
 			fmt.Fprintf(b, "note: %d %s\n", n.pods, plain(n.what))
 		}
 	}
-	var sums, rows [][]string
+	var rows [][]string
 	for _, p := range t.Profiles {
-		sums = append(sums, []string{plain(p.Profile), fmt.Sprint(len(p.Before)), fmt.Sprint(len(p.After))})
 		for _, g := range grouped(p.After) {
 			rows = append(rows, []string{plain(p.Profile), plain(g.name()), fmt.Sprint(g.pods), plain(g.Why)})
 		}
-	}
-	if err := Table(b, []string{"profile", "pods without a node before", "after"}, sums); err != nil {
-		return err
 	}
 	left := len(rows) - maxRows
 	if err := Table(b, []string{"profile", "without a node", "pods", "why"}, rows[:min(len(rows), maxRows)]); err != nil {

@@ -180,7 +180,7 @@ func (p *Player) read(t task, dir string, blob remote.Blob) error {
 		return err
 	}
 	p.key = ""
-	if p.source, err = recording.Open(path, t.Window); err == nil {
+	if p.source, err = recording.Open(path, t.Window, os.Stderr); err == nil {
 		p.key = string(key)
 	}
 	return err

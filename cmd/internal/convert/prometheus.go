@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/recording"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/promapi"
@@ -47,7 +48,7 @@ func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
 	if err != nil {
 		return exit.New(exit.Usage, err, "name another folder with --out")
 	}
-	defer func() { err = errors.Join(err, closed(out, log)) }()
+	defer func() { err = errors.Join(err, recording.Closed(out, log)) }()
 	if record.Is(c.String("out")) {
 		if conf.Earlier, err = history.Resume(c.String("out")); err != nil {
 			return exit.New(exit.Usage, err, "name another folder with --out")

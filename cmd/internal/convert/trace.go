@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/recording"
 	"gnnsched/internal/exit"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/play"
@@ -65,23 +66,14 @@ func traceToRecord(c *ucli.Context, log zerolog.Logger) error {
 		out.Pod(p)
 		if i%100_000 == 99_999 { // a Writer holds 200,000 rows
 			if _, err := out.Flush(); err != nil {
-				return errors.Join(err, closed(out, log))
+				return errors.Join(err, recording.Closed(out, log))
 			}
 		}
 	}
 	out.Run(run)
 	log.Info().Str("out", c.String("out")).Str("source", run.Source).Int("nodes", len(nodes)).Int("pods", len(pods)).
 		Str("lacks", traceMissing).Msg("converted")
-	return closed(out, log)
-}
-
-// closed closes a record and logs the rows that it refused.
-func closed(w *record.Writer, log zerolog.Logger) error {
-	done, err := w.Close()
-	if r := done.Refused; r.Rows > 0 {
-		log.Warn().Int64("rows", r.Rows).AnErr("first", r.First).Msg("left out, because no cluster has such objects")
-	}
-	return err
+	return recording.Closed(out, log)
 }
 
 // isTraces reports whether all files are CSV files.

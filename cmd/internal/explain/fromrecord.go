@@ -32,7 +32,7 @@ func fromRecord(c *ucli.Context, dir string, q decision.Query) (*decision.Record
 	if err != nil {
 		return nil, err
 	}
-	source, err := recording.Open(dir, replay.Window{Instant: true})
+	source, err := recording.Open(dir, replay.Window{Instant: true}, c.App.ErrWriter)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package convert
+package recording
 
 import (
 	"errors"
@@ -86,10 +86,10 @@ func dumped(path string) (out inside, err error) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		file, _ := filepath.EvalSymlinks(p) // for a broken link, isFile returns the error
+		file, _ := filepath.EvalSymlinks(p) // for a broken link, isRegular returns the error
 		switch {
 		case read[file]: // by another name
-		case slices.Contains(endings, strings.ToLower(filepath.Ext(p))) && isFile(p):
+		case slices.Contains(endings, strings.ToLower(filepath.Ext(p))) && isRegular(p):
 			out.files = append(out.files, p)
 			read[file] = true
 		default:
@@ -103,8 +103,8 @@ func dumped(path string) (out inside, err error) {
 	return out, err
 }
 
-// isFile reports whether a path leads to a regular file, also by a link. Opening a pipe could wait forever.
-func isFile(path string) bool {
+// isRegular reports whether a path leads to a regular file, also by a link. Opening a pipe could wait forever.
+func isRegular(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }

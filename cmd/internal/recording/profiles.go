@@ -4,11 +4,14 @@ package recording
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
@@ -173,24 +176,42 @@ func Window(c *ucli.Context) (w replay.Window) {
 func Source(c *ucli.Context, w replay.Window) (replay.Source, error) {
 	if c.NArg() != 1 {
 		return replay.Source{}, exit.New(exit.Usage, fmt.Errorf("there are %d arguments, want the folder of a record", c.NArg()),
-			"gnnsched record --out prod.record writes one")
+			"gnnsched record --out prod.record writes one; kubectl get pods,nodes -A -o json prints a file that is read too, - from stdin")
 	}
-	return Open(c.Args().First(), w)
+	return Open(c.Args().First(), w, c.App.ErrWriter)
 }
 
-// Open reads a window of the record in a folder. Its errors are usage errors.
-func Open(dir string, w replay.Window) (replay.Source, error) {
+// Open reads a window of the record in a folder, or of a file that kubectl printed (- is standard input) as a record of that moment. What
+// such a file lacks is written to notes. Its errors are usage errors.
+func Open(path string, w replay.Window, notes io.Writer) (s replay.Source, err error) {
+	dir := path
+	if info, err := os.Stat(path); path == "-" || err == nil && !info.IsDir() {
+		temporary, err := os.MkdirTemp("", "gnnsched-")
+		if err != nil {
+			return s, err
+		}
+		defer os.RemoveAll(temporary)
+		dir = filepath.Join(temporary, "now.record")
+		log := zerolog.New(zerolog.ConsoleWriter{Out: notes, NoColor: true, PartsExclude: []string{zerolog.TimestampFieldName}})
+		if err := FromKubectl(dir, "", []string{path}, log.Level(zerolog.WarnLevel)); err != nil {
+			return s, err
+		}
+	}
 	r, err := record.Open(dir)
 	if err != nil {
 		hint := "" // record.Open says which files the folder lacks
 		if errors.Is(err, os.ErrNotExist) {
 			hint = "gnnsched record --out prod.record writes a record"
 		}
-		return replay.Source{}, exit.New(exit.Usage, fmt.Errorf("read the record: %w", err), hint)
+		return s, exit.New(exit.Usage, fmt.Errorf("read the record: %w", err), hint)
 	}
-	s, err := replay.Read(r, w)
-	if err != nil {
-		return s, exit.New(exit.Usage, fmt.Errorf("%s: %w", dir, err), "choose another time within the record, or a record of a longer time")
+	if s, err = replay.Read(r, w); err != nil {
+		hint := "choose another time within the record, or a record of a longer time"
+		if dir != path {
+			hint = "what kubectl printed is one moment; gnnsched convert --out x.record 1.json 2.json makes a record of several, " +
+				"and gnnsched record follows a cluster"
+		}
+		return s, exit.New(exit.Usage, fmt.Errorf("%s: %w", path, err), hint)
 	}
 	return s, nil
 }
