@@ -26,8 +26,8 @@ type Generator struct {
 	Used     cluster.Resources // requests of the running pods
 }
 
-// maxTarget is the highest target load. It catches percentages: 20 instead of 0.20.
-const maxTarget = 2
+// MaxTarget is the highest target load, which no cluster can hold. It catches percentages: 20 instead of 0.20.
+const MaxTarget = 2
 
 // Validate returns every fault of the settings, in the words of runsim's flags.
 func (g Generator) Validate() error {
@@ -37,8 +37,8 @@ func (g Generator) Validate() error {
 		flag string
 		v    float64
 	}{{"cpu-load", g.Target.CPU}, {"mem-load", g.Target.Memory}, {"pod-load", g.Target.Pods}} {
-		if !(t.v > 0 && t.v <= maxTarget) {
-			bad("%s %v must be a fraction over 0 and at most %d; 0.20 is 20%%", t.flag, t.v, maxTarget)
+		if !(t.v > 0 && t.v <= MaxTarget) {
+			bad("%s %v must be a fraction over 0 and at most %d; 0.20 is 20%%", t.flag, t.v, MaxTarget)
 		}
 	}
 	if g.Fills < 1 || g.Fills > 10_000 {
@@ -90,7 +90,7 @@ func (g Generator) Plan() (Plan, error) {
 	if g.Capacity.MilliCPU <= 0 || g.Capacity.Memory <= 0 || g.Capacity.Pods <= 0 {
 		return Plan{}, ErrNoCapacity
 	}
-	if at := LoadOf(g.Used, g.Capacity); at.reached(g.Target) {
+	if at := LoadOf(g.Used, g.Capacity); at.Reached(g.Target) != "" {
 		return Plan{}, fmt.Errorf("%w: %v", ErrLoaded, at)
 	}
 	var p Plan
@@ -113,7 +113,7 @@ func (g Generator) fill(fill int, taken map[string]bool) []Step {
 		g.Shapes = g.Drift(fill)
 	}
 	var steps []Step
-	for used := g.Used; !LoadOf(used, g.Capacity).reached(g.Target); {
+	for used := g.Used; LoadOf(used, g.Capacity).Reached(g.Target) == ""; {
 		d := Deployment{
 			Replicas: g.ReplicasMin + draw.IntN(g.ReplicasMax-g.ReplicasMin+1),
 			Shape:    g.shape(draw),

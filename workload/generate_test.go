@@ -45,10 +45,10 @@ func TestPlanFillsToTheTarget(t *testing.T) {
 		fills, used := p.Fills(), g.Used
 		last, fill := Deployment{}, 0
 		check := func() {
-			if !LoadOf(used, g.Capacity).reached(g.Target) {
+			if LoadOf(used, g.Capacity).Reached(g.Target) == "" {
 				t.Fatalf("fill %d ends at %v, before %v", fill, LoadOf(used, g.Capacity), g.Target)
 			}
-			if LoadOf(used.Minus(last.Requests()), g.Capacity).reached(g.Target) {
+			if LoadOf(used.Minus(last.Requests()), g.Capacity).Reached(g.Target) != "" {
 				t.Fatalf("fill %d goes on after the target was reached", fill)
 			}
 			if used != g.Used.Plus(fills[fill].Requests) {

@@ -22,9 +22,17 @@ func LoadOf(used, capacity cluster.Resources) Load {
 	}
 }
 
-// reached reports whether any resource of l is at or over the target.
-func (l Load) reached(target Load) bool {
-	return l.CPU >= target.CPU || l.Memory >= target.Memory || l.Pods >= target.Pods
+// Reached returns the first flag of runsim whose target, if it is over 0, l has reached; "" if there is none.
+func (l Load) Reached(target Load) (flag string) {
+	for _, x := range []struct {
+		flag   string
+		at, of float64
+	}{{"cpu-load", l.CPU, target.CPU}, {"mem-load", l.Memory, target.Memory}, {"pod-load", l.Pods, target.Pods}} {
+		if x.of > 0 && x.at >= x.of {
+			return x.flag
+		}
+	}
+	return ""
 }
 
 // String formats the load as "cpu 12% mem 8% pods 11%".

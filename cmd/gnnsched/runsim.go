@@ -21,10 +21,10 @@ import (
 	"gnnsched/workload/trace"
 )
 
-const runsimDescription = `runsim creates random Deployments until the requests of all pods reach --cpu-load, --mem-load or
---pod-load of what the schedulable nodes offer, whichever comes first. Then it deletes them and
-fills the cluster again, --cluster-resets times in all. The pods of the last fill stay;
-cleancluster removes them.
+const runsimDescription = `runsim creates random Deployments until the requests of all pods reach 20% of the CPU, the memory
+or the pod slots of the schedulable nodes. If one of --cpu-load, --mem-load and --pod-load is given, that load
+alone ends a fill; of several, the first that is reached. Then it deletes them and fills the cluster again,
+--cluster-resets times in all. The pods of the last fill stay; cleancluster removes them.
 
 It asks first unless every node of the cluster is simulated (has kwok's annotation).
 
@@ -41,7 +41,7 @@ which --speed compresses, and leave at the end of their lifetimes.
 Examples:
    runsim                                              # fill to 20%, reset, fill again, for the gnn scheduler
    runsim --scheduler-name default-scheduler           # the same arrivals for another scheduler
-   runsim --cpu-load 0.5 --mem-load 1 --pod-load 1     # until half of the CPU is requested
+   runsim --cpu-load 0.5                               # until half of the CPU is requested
    runsim --seed 7 --shapes shapes.yaml                # other arrivals, from your own pod shapes
    runsim --dry-run > plan.csv                         # print what would be deployed
    runsim --replay plan.csv                            # deploy it
@@ -63,9 +63,9 @@ func runsimCommand() *ucli.Command {
 
 func runsimFlags() []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.Float64Flag{Name: "cpu-load", Value: 0.20, Usage: "end a fill at this `FRACTION` of the nodes' CPU, 2 at most"},
-		&ucli.Float64Flag{Name: "mem-load", Value: 0.20, Usage: "end a fill at this `FRACTION` of the nodes' memory, 2 at most"},
-		&ucli.Float64Flag{Name: "pod-load", Value: 0.20, Usage: "end a fill at this `FRACTION` of the nodes' pod slots, 2 at most"},
+		&ucli.Float64Flag{Name: "cpu-load", Value: 0.20, Usage: "end a fill at this `FRACTION` of the nodes' CPU, 2 at most; no default if another load is given"},
+		&ucli.Float64Flag{Name: "mem-load", Value: 0.20, Usage: "end a fill at this `FRACTION` of the nodes' memory, 2 at most; no default if another load is given"},
+		&ucli.Float64Flag{Name: "pod-load", Value: 0.20, Usage: "end a fill at this `FRACTION` of the nodes' pod slots, 2 at most; no default if another load is given"},
 		&ucli.IntFlag{Name: "cluster-resets", Value: 2, Usage: "`NUMBER` of fills; between two fills, everything deployed is deleted"},
 		&ucli.StringFlag{Name: "scheduler-name", Value: "gnn", Usage: "schedulerName of the pods, a `NAME`"},
 		&ucli.StringFlag{Name: "shapes", Usage: "YAML `FILE` with the pod shapes to draw from; default: five built-in shapes"},
@@ -185,6 +185,7 @@ func (s *simulation) measure(ctx context.Context, source driver.Source) (err err
 		return err
 	}
 	s.config.Plan, err = source.Plan(s.config.Room)
+	s.ends = source.Ends(s.config.Plan, s.config.Room)
 	return err
 }
 
@@ -241,10 +242,14 @@ func printPlan(c *ucli.Context, p workload.Plan, room driver.Room) error {
 	if err := trace.WritePlan(c.App.Writer, p); err != nil {
 		return err
 	}
+	ends := s.Ends(p, room)
 	for i, f := range p.Fills() {
 		load := ""
 		if room.Allocatable.Pods > 0 {
 			load = fmt.Sprintf(", %v of the cluster with what is there", workload.LoadOf(room.Used.Plus(f.Requests), room.Allocatable))
+		}
+		if len(ends) > i {
+			load += ", ended by " + ends[i]
 		}
 		deployments := fmt.Sprintf("%d deployments, ", f.Deployments)
 		if timed(c) {

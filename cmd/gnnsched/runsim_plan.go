@@ -53,7 +53,7 @@ func generatedSource(c *ucli.Context) (s driver.Source, err error) {
 	g := workload.Generator{
 		Seed: c.Uint64("seed"), Shapes: workload.DefaultShapes(), ReplicasMin: c.Int("replicas-min"), ReplicasMax: c.Int("replicas-max"),
 		Fills:  c.Int("cluster-resets"),
-		Target: workload.Load{CPU: c.Float64("cpu-load"), Memory: c.Float64("mem-load"), Pods: c.Float64("pod-load")},
+		Target: workload.Load{CPU: loadOf(c, "cpu-load"), Memory: loadOf(c, "mem-load"), Pods: loadOf(c, "pod-load")},
 	}
 	if file := c.String("shapes"); file != "" {
 		data, err := files.Read(file, files.Data)
@@ -68,6 +68,15 @@ func generatedSource(c *ucli.Context) (s driver.Source, err error) {
 		return s, exit.New(exit.Usage, err, "see `runsim --help`")
 	}
 	return driver.Generated(g), nil
+}
+
+// loadOf returns the load of a flag. One that is not given ends no fill if another one is given.
+func loadOf(c *ucli.Context, flag string) float64 {
+	given := func(f string) bool { return c.IsSet(f) }
+	if !given(flag) && slices.ContainsFunc(generatorFlags[:3], given) {
+		return workload.MaxTarget
+	}
+	return c.Float64(flag)
 }
 
 // replayedSource plays the record that --replay names.

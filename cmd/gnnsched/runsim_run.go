@@ -21,10 +21,11 @@ type simulation struct {
 	approval
 	config   driver.Config
 	seed     *uint64 // of the plan; nil if no random numbers decide it
-	csv      string  // file for the deployed workload; empty for none
-	csvNamed bool    // the user named it; otherwise the run can do without
-	format   string  // of the summary
-	terminal bool    // draw progress in place
+	ends     []string
+	csv      string // file for the deployed workload; empty for none
+	csvNamed bool   // the user named it; otherwise the run can do without
+	format   string // of the summary
+	terminal bool   // draw progress in place
 	out, err io.Writer
 	log      zerolog.Logger
 }
@@ -54,7 +55,7 @@ func (s *simulation) run(ctx context.Context) (err error) {
 	sum, err := driver.Run(ctx, s.config)
 	view.Close()
 	if len(sum.Fills) > 0 {
-		err = errors.Join(err, driver.Report{Summary: sum, Seed: s.seed, CSV: s.csv}.Write(s.out, s.format))
+		err = errors.Join(err, driver.Report{Summary: sum, Seed: s.seed, CSV: s.csv, Ends: s.ends}.Write(s.out, s.format))
 	}
 	if file != nil {
 		if cerr := file.Close(); cerr != nil {

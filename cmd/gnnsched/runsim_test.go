@@ -366,8 +366,13 @@ func TestDryRunNeedsNoCluster(t *testing.T) {
 	code, stdout, stderr := command("runsim", "--dry-run", "--cluster-resets", "1")
 	if code != exit.OK || strings.Count(stdout, ",add\n") < 5 ||
 		!strings.Contains(stderr, "no cluster is there; this plan is for the nodes of `kwokcluster up`") ||
-		!strings.Contains(stderr, "pods 20% of the cluster") {
+		!strings.Contains(stderr, "pods 20% of the cluster with what is there, ended by --pod-load") {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	// A load that is given is the only one that counts.
+	_, _, stderr = command("runsim", "--dry-run", "--cluster-resets", "1", "--cpu-load", "0.5")
+	if !strings.Contains(stderr, "cpu 50% mem 32% pods 54%") || !strings.Contains(stderr, "ended by --cpu-load") {
+		t.Errorf("stderr %q", stderr)
 	}
 	code, _, stderr = command("runsim", "--dry-run", "--kubeconfig", file(t, "kubeconfig", nobodyListens))
 	if code != exit.Unreachable || !strings.Contains(stderr, "127.0.0.1:1") {

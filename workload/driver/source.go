@@ -20,6 +20,8 @@ type Source struct {
 	Plan        func(Room) (workload.Plan, error)       // for a cluster; fixed plans ignore the room
 	Notes       func(workload.Plan) (warnings []string) // about the plan
 
+	Target workload.Load // that ends a fill of a random plan
+
 	Bare   bool         // as in Config
 	Speed  float64      // as in Config
 	Replay *play.Replay // as in Config
@@ -28,6 +30,16 @@ type Source struct {
 // Pace sets the fields of c that depend on the kind of source: Bare, Speed and Replay.
 func (s Source) Pace(c *Config) {
 	c.Bare, c.Speed, c.Replay = s.Bare, s.Speed, s.Replay
+}
+
+// Ends returns the flags of runsim that end the fills of a random plan; none for other plans.
+func (s Source) Ends(p workload.Plan, room Room) (flags []string) {
+	for _, f := range p.Fills() {
+		if flag := workload.LoadOf(room.Used.Plus(f.Requests), room.Allocatable).Reached(s.Target); flag != "" {
+			flags = append(flags, "--"+flag)
+		}
+	}
+	return flags
 }
 
 // fixed returns the source of a plan.
@@ -40,7 +52,7 @@ func fixed(p workload.Plan, notes []string) Source {
 
 // Generated draws random Deployments. Its plan depends on the cluster's room. Its notes name the shapes that the run's CSV cannot hold.
 func Generated(g workload.Generator) Source {
-	return Source{Tolerations: workload.Tolerations(g.Shapes), Seed: &g.Seed, Plan: func(room Room) (workload.Plan, error) {
+	return Source{Tolerations: workload.Tolerations(g.Shapes), Seed: &g.Seed, Target: g.Target, Plan: func(room Room) (workload.Plan, error) {
 		g := g
 		g.Capacity, g.Used = room.Allocatable, room.Used
 		p, err := g.Plan()

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -16,6 +18,8 @@ type Report struct {
 	Summary
 	Seed *uint64 `json:"seed,omitempty"` // nil if no random numbers decided the plan
 	CSV  string  `json:"csv,omitempty"`  // file with the deployed workload; empty for none
+	// Ends are the flags that ended the fills of a random plan.
+	Ends []string `json:"ends,omitempty"`
 }
 
 // ReportFormats are the output formats of [Report.Write].
@@ -35,6 +39,9 @@ func (s Report) Write(w io.Writer, format string) error {
 	fmt.Fprintf(w, "%s%s\n\n", head, short(s.Elapsed))
 	if err := s.writeFills(w); err != nil {
 		return err
+	}
+	if len(s.Ends) > 0 {
+		fmt.Fprintf(w, "\nwhat ends a fill: %s\n", strings.Join(slices.Compact(slices.Clone(s.Ends)), ", "))
 	}
 	for i, f := range s.Fills {
 		s.writeProblems(w, i+1, f)
