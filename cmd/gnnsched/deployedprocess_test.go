@@ -232,7 +232,7 @@ func (d *deployed) explains(t *testing.T) error {
 		})
 		return code, text.String()
 	}
-	if code, out := ask(); code != exit.Usage || !strings.Contains(out, "refuses the token") {
+	if code, out := ask(); code != exit.Kubeconfig || !strings.Contains(out, "refuses the token") {
 		return fmt.Errorf("without a right: code %d: %s", code, out)
 	}
 	role := &rbacv1.ClusterRole{

@@ -142,7 +142,7 @@ func RunContext(ctx context.Context, app *cli.App, args []string) int {
 	if topic, unknown := noTopic(err); unknown {
 		err = UnknownCommand(app.Name, topic, app.Commands)
 	}
-	err = out.after(err)
+	err = kubeconfig.Refused(out.after(err))
 	if err != nil && ctx.Err() != nil {
 		err = interrupted(err)
 	}

@@ -29,6 +29,18 @@ var settings = TLSSettings{
 	proxy:             "`proxy-url` of the kubeconfig's cluster and $HTTPS_PROXY",
 }
 
+// Refused gives the answer of an API server that it does not know the user, or that the user lacks a right, the exit code
+// exit.Kubeconfig. Errors that have a code keep it, and so do refusals by admission, such as those for a quota.
+func Refused(err error) error {
+	var known *exit.Error
+	if err == nil || errors.As(err, &known) ||
+		!apierrors.IsUnauthorized(err) && !(apierrors.IsForbidden(err) && strings.Contains(err.Error(), `User "`)) {
+		return err
+	}
+	return exit.New(exit.Kubeconfig, err, "an administrator can give the kubeconfig's user this right; "+
+		"--kubeconfig and --context name another user, and `gnnsched doctor` lists the rights of each command")
+}
+
 // Explain adds an exit code and the next step to an error of a request to the API server: exit.Kubeconfig if the kubeconfig does not fit
 // the cluster, exit.Unreachable without an answer. It returns other errors unchanged: nil, errors with an exit code, errors of a cancelled
 // context, and answers of the API server. It names the simulated cluster only if the request went to it or to this machine.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"gnnsched/internal/exit"
@@ -162,6 +163,25 @@ func TestExplainNamesSimulatedClusters(t *testing.T) {
 		}
 		if exit.Code(err) != c.code || strings.Contains(hint, "kwokcluster") != c.simulated {
 			t.Errorf("%v: code %d, hint %q", c.err, exit.Code(err), hint)
+		}
+	}
+}
+
+// A user without a right ends every command with one code. Admission refuses with the same status, for other reasons.
+func TestRefused(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for _, c := range []struct {
+		err  error
+		code int
+	}{
+		{fmt.Errorf("list: %w", apierrors.NewForbidden(pods, "", errors.New(`User "jane" cannot list resource "pods"`))), exit.Kubeconfig},
+		{apierrors.NewUnauthorized("no"), exit.Kubeconfig},
+		{apierrors.NewForbidden(pods, "p", errors.New("exceeded quota: q")), exit.Internal},
+		{exit.New(exit.Usage, apierrors.NewUnauthorized("no"), ""), exit.Usage},
+		{nil, exit.OK},
+	} {
+		if got := exit.Code(Refused(c.err)); got != c.code {
+			t.Errorf("%v: code %d, want %d", c.err, got, c.code)
 		}
 	}
 }

@@ -198,7 +198,7 @@ func (c *Client) get(ctx context.Context, path string, values url.Values) ([]byt
 	case http.StatusNotFound:
 		return nil, errNotFound
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, exit.New(exit.Usage, fmt.Errorf("the scheduler refuses the token: %s", resp.Status),
+		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("the scheduler refuses the token: %s", resp.Status),
 			"the user of the token needs the verb get on the path "+path)
 	default:
 		return nil, exit.New(exit.Unreachable, fmt.Errorf("the scheduler answers %s: %s", resp.Status, exit.Clean(string(body), 200)), "")
