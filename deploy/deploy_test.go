@@ -228,7 +228,7 @@ func TestDefrag(t *testing.T) {
 		t.Errorf("the container may write to its root, or is root: %v", s)
 	}
 	if args := pod.Spec.Containers[0].Args; !slices.Equal(args,
-		[]string{"defrag", "--apply", "--log-dir=", "--every=1h", "--between=02:00-05:00"}) {
+		[]string{"defrag", "--apply", "--yes", "--log-dir=", "--every=1h", "--between=02:00-05:00"}) {
 		t.Errorf("%q", args)
 	}
 	if labels.SelectorFromSet(find[*appsv1.Deployment](t, plain).Spec.Selector.MatchLabels).Matches(labels.Set(pod.Labels)) {

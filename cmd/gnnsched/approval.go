@@ -18,6 +18,7 @@ import (
 // approval asks a person before a command changes a cluster that is not simulated.
 type approval struct {
 	host        string // of the API server, for the question
+	look        string // how to see what would be done, such as "with --dry-run"
 	yes         bool   // approved in advance
 	interactive bool   // stdin is a terminal, so that a person can answer
 	in          io.Reader
@@ -30,7 +31,8 @@ func yesFlag() ucli.Flag {
 }
 
 func approvalFor(c *ucli.Context) approval {
-	return approval{yes: c.Bool("yes"), interactive: cli.IsTerminal(os.Stdin), in: c.App.Reader, question: c.App.ErrWriter}
+	return approval{look: "with --dry-run", yes: c.Bool("yes"),
+		interactive: cli.IsTerminal(os.Stdin), in: c.App.Reader, question: c.App.ErrWriter}
 }
 
 // ask returns nil if the nodes are simulated or the user approves. intent is a question such as "Remove 3 pods from it?". The error has the
@@ -46,7 +48,7 @@ func (a approval) ask(nodes cleanup.NodeCounts, intent string) error {
 	}
 	if !a.interactive {
 		return exit.New(exit.Usage, errors.New(reason+"; stdin is not a terminal, so nobody can confirm"),
-			"look with --dry-run, then confirm with --yes")
+			"look "+a.look+", then confirm with --yes")
 	}
 	fmt.Fprintf(a.question, "%s.\n%s [y/N] ", strings.ToUpper(reason[:1])+reason[1:], intent)
 	answer, err := bufio.NewReader(a.in).ReadString('\n')
@@ -58,5 +60,5 @@ func (a approval) ask(nodes cleanup.NodeCounts, intent string) error {
 		return nil
 	}
 	return exit.New(exit.Declined, errors.New("not confirmed: nothing was changed"),
-		"only y or yes confirms; --dry-run shows what would be done")
+		"only y or yes confirms; the command "+a.look+" shows what would be done")
 }

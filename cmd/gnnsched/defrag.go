@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -30,6 +31,7 @@ import (
 	"gnnsched/scheduler/moves"
 	"gnnsched/scheduler/plan"
 	"gnnsched/scheduler/replay"
+	"gnnsched/workload/cleanup"
 )
 
 // defragCommand returns the command.
@@ -51,7 +53,8 @@ func defragCommand() *ucli.Command {
 			"   gnnsched defrag prod.record                          # of a record; see also gnnsched plan\n" +
 			"   gnnsched defrag --print-rbac --apply | kubectl apply -f -",
 		Flags: cli.Grouped(slices.Concat(cli.ClusterFlags(), defragFlags(), cmdplan.SearchFlags(), cli.LogFlags()),
-			cli.Group{Heading: "with --apply", Flags: "apply wait every between lease-namespace metrics-address"}),
+			cli.Group{Heading: "with --apply", Flags: "wait every between lease-namespace metrics-address"},
+			cli.Group{Heading: "which moves are looked for", Flags: "search search-time also-move"}),
 		Action: runDefrag,
 	}
 }
@@ -69,7 +72,8 @@ func defragFlags() []ucli.Flag {
 		&ucli.DurationFlag{Name: "min-age", Value: usual.Age, Usage: "move no pod that has run for less than this `TIME`"},
 		&ucli.IntFlag{Name: "max-priority", Value: int(*usual.Priority),
 			Usage: "move no pod of a priority over `N`; by default none of system-cluster-critical"},
-		&ucli.BoolFlag{Name: "apply", Usage: "move the pods"},
+		&ucli.BoolFlag{Name: "apply", Usage: "move the pods; on a cluster that is not simulated it asks before"},
+		yesFlag(),
 		&ucli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "end if pods do not run again after this `TIME`"},
 		&ucli.DurationFlag{Name: "every", Usage: "go on, and plan anew after this `TIME`; 0: once"},
 		&ucli.StringFlag{Name: "between", Usage: "begin to move only between these `TIMES` of the day, such as 22:00-05:00"},
@@ -117,13 +121,16 @@ func runDefrag(c *ucli.Context) error {
 		_, err = s.plan(c.Context, source)
 		return err
 	}
-	client, _, err := cli.Target(c).Connect(c.Context)
+	client, target, err := cli.Target(c).Connect(c.Context)
 	if err != nil {
 		return err
 	}
 	s.client = client
 	if !c.Bool("apply") {
 		return s.once(c.Context)
+	}
+	if err := confirm(c, target); err != nil {
+		return err
 	}
 	running, stop := context.WithCancel(c.Context)
 	defer stop()
@@ -140,6 +147,21 @@ func runDefrag(c *ucli.Context) error {
 	return all.Wait()
 }
 
+// confirm asks whether to move pods of a cluster that is not simulated. Nothing has been changed.
+func confirm(c *ucli.Context, target *rest.Config) error {
+	counter, err := cleanup.New(target)
+	if err != nil {
+		return err
+	}
+	nodes, err := counter.Nodes(c.Context)
+	if err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	a := approvalFor(c)
+	a.host, a.look = target.Host, "without --apply"
+	return a.ask(nodes, "Evict pods there, so that their owners make them anew on other nodes?")
+}
+
 // sessionOf reads the flags.
 func sessionOf(c *ucli.Context) (*session, error) {
 	s := &session{Context: c, share: math.NaN(), limits: plan.Limits{
@@ -149,7 +171,7 @@ func sessionOf(c *ucli.Context) (*session, error) {
 	if o := c.String("output"); o != "text" && o != "json" {
 		return nil, exit.Usagef("--output %q: choose text or json", o)
 	}
-	for _, f := range []string{"every", "between", "metrics-address"} {
+	for _, f := range []string{"every", "between", "metrics-address", "yes"} {
 		if c.IsSet(f) && !c.Bool("apply") {
 			return nil, exit.Usagef("--%s has no effect without --apply", f)
 		}
