@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +54,7 @@ func TestFlags(t *testing.T) {
 		{"--memory x", "--memory"},
 		{"--for train-0", "namespace/name"},
 		{"--every 1h", "without --apply"},
+		{"--yes", "without --apply"},
 		{"--search greedy --for ml/train-0", "--search has no effect with --for"},
 		{"--objective balance --for ml/train-0", "--objective has no effect with --for"},
 		{"--objective speed", "no term is called"},
@@ -73,5 +77,39 @@ func TestFlags(t *testing.T) {
 		if code != exit.Usage || c.want != "" && !strings.Contains(out.String(), c.want) {
 			t.Errorf("%s: code %d\n%s", c.args, code, &out)
 		}
+	}
+}
+
+// defrag --apply asks before it moves pods of a cluster that is not simulated. A user without rights ends every command with one code.
+func TestAsksBeforeMoves(t *testing.T) {
+	nodes, forbidden := `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[{"metadata":{"name":"n1"}}]}`,
+		`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"nodes is forbidden: `+
+			`User \"jane\" cannot list resource \"nodes\" in API group \"\" at the cluster scope"}`
+	answer := func(path string) (int, string) { return http.StatusOK, nodes }
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			t.Errorf("%s %s", r.Method, r.URL)
+		}
+		code, text := answer(r.URL.Path)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		fmt.Fprint(w, text)
+	}))
+	defer s.Close()
+	k := file(t, "kubeconfig", strings.ReplaceAll(nobodyListens, "https://127.0.0.1:1", s.URL))
+	code, _, stderr := command("gnnsched", "defrag", "--log-dir=", "--apply", "--kubeconfig", k)
+	if want := "cluster at " + s.URL + " is not simulated: 1 of its 1 nodes are real"; code != exit.Usage ||
+		!strings.Contains(stderr, want) || !strings.Contains(stderr, "look without --apply") {
+		t.Errorf("code %d, want %q in %s", code, want, stderr)
+	}
+	answer = func(path string) (int, string) { return http.StatusForbidden, forbidden } // of /readyz too, which is no reason to end
+	for _, args := range [][]string{{"defrag"}, {"defrag", "--apply"}, {"runsim", "--csv="}, {"cleancluster"}, {"ktop", "--once"}} {
+		args = append(args, "--log-dir=", "--kubeconfig", k)
+		if code, _, stderr := command("gnnsched", args...); code != exit.Kubeconfig || !strings.Contains(stderr, "cannot list resource") {
+			t.Errorf("%v: code %d, %s", args, code, stderr)
+		}
+	}
+	if code, stdout, _ := command("gnnsched", "version"); code != exit.OK || !strings.HasPrefix(stdout, "gnnsched version dev, Kubernetes v1.") {
+		t.Errorf("code %d: %s", code, stdout)
 	}
 }

@@ -46,6 +46,8 @@ func ktopCommand() *ucli.Command {
 			&ucli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "print again after every interval, until Ctrl-C"},
 			&ucli.DurationFlag{Name: "interval", Value: top.DefaultInterval, Usage: "`TIME` between two frames, at least 100ms"},
 			&ucli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "show only the nodes whose labels match `SELECTOR`"},
+			&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"},
+				Usage: "list only the pods of this `NAMESPACE`; sums of nodes count all pods"},
 			&ucli.StringFlag{Name: "sort", Value: "name",
 				Usage: "sort by `COLUMN`: name, status, role, age, version, pods, cpu, memory or gpu; add :asc or :desc for the direction"},
 			&ucli.StringFlag{Name: "log-dir", Usage: "`DIR`ectory of the log file; default: no log file"},
@@ -71,7 +73,9 @@ func runKtop(c *ucli.Context) error {
 	if c.Bool("once") && c.Bool("watch") {
 		return exit.New(exit.Usage, errors.New("--once and --watch exclude each other"), "leave one out")
 	}
-	cfg := top.Config{Selector: c.String("selector"), Interval: c.Duration("interval"), Sort: sort, Out: c.App.Writer}
+	cfg := top.Config{
+		Selector: c.String("selector"), Namespace: c.String("namespace"), Interval: c.Duration("interval"), Sort: sort, Out: c.App.Writer,
+	}
 	if err := cfg.Validate(); err != nil {
 		return err
 	}

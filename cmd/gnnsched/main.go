@@ -41,7 +41,13 @@ func commands() []*ucli.Command {
 			ktopCommand(), runsimCommand(), cleanclusterCommand(), explain.Command(), convert.RecordCommand(), serveCommand(), shadow.Command(),
 			defragCommand(),
 		},
-		laboratory(), []*ucli.Command{healthcheckCommand(), completionCommand()})
+		laboratory(), []*ucli.Command{healthcheckCommand(), completionCommand(), {
+			Name: "version", Usage: "print the version, also that of Kubernetes", Description: "Examples:\n   gnnsched version",
+			Action: cli.FlagsOnly(func(c *ucli.Context) error {
+				ucli.ShowVersion(c)
+				return nil
+			}),
+		}})
 }
 
 // app returns the command line for the name under which the program was called.

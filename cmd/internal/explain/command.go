@@ -32,6 +32,7 @@ func Command() *ucli.Command {
 			"With --record it says where a profile would have sent a pod of a recorded cluster, whichever scheduler placed it.\n\n" +
 			"Examples:\n" +
 			"   gnnsched explain pod/web-0                              # of a scheduler on this machine\n" +
+			"   gnnsched explain -o json pod web-0 | jq .best           # the decision itself\n" +
 			"   gnnsched explain -n shop --trace decisions.jsonl pod/web-0\n" +
 			"   gnnsched explain -n shop --record prod.record --profile linear pod/web-0\n" +
 			"   gnnsched explain --server https://10.0.0.7:10259 --ca-file ca.crt --token-file token pod/web-0",
@@ -41,6 +42,8 @@ func Command() *ucli.Command {
 			&ucli.StringFlag{Name: "record", Usage: "ask what --profile would have done with the pod in the recorded cluster of a folder `DIR`"},
 			&ucli.StringFlag{Name: "profile", Aliases: []string{"p"}, Value: "gnn",
 				Usage: "`NAME` of the profile that decides with --record: a network or a policy, as in rungnn"},
+			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text",
+				Usage: "`FORMAT`: text, or json for the decision as --decision-log writes it"},
 			&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights of the network that decided, if they are not built in; " +
 				"with --record, what decides in place of --profile"},
 		}, serverFlags()),
@@ -49,13 +52,16 @@ func Command() *ucli.Command {
 }
 
 func run(c *ucli.Context) error {
-	name, is := strings.CutPrefix(c.Args().First(), "pod/")
-	if !is || name == "" || c.NArg() != 1 {
-		return exit.New(exit.Usage, errors.New("say which pod, as pod/NAME"), "for example gnnsched explain -n default pod/web-0")
+	name, is := strings.CutPrefix(strings.Join(c.Args().Slice(), "/"), "pod/")
+	if !is || name == "" || strings.Contains(name, "/") {
+		return exit.New(exit.Usage, errors.New("say which pod, as pod/NAME or pod NAME"), "for example gnnsched explain -n default pod/web-0")
+	}
+	format, err := cli.Format(c, []string{"text", "json"})
+	if err != nil {
+		return err
 	}
 	q := decision.Query{Namespace: c.String("namespace"), Pod: name, Limit: 1}
 	var r *decision.Record
-	var err error
 	moved := ""
 	switch dir, path := c.String("record"), c.String("trace"); {
 	case dir != "":
@@ -74,6 +80,9 @@ func run(c *ucli.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	if format == "json" && r != nil {
+		return cli.JSON(c.App.Writer, r)
 	}
 	if _, err := fmt.Fprint(c.App.Writer, moved); err != nil || r == nil && moved != "" {
 		return err

@@ -57,6 +57,10 @@ func TestTrace(t *testing.T) {
 	if out, err := call("--trace", path, "-n", "shop", "pod/web-0"); err != nil || !strings.Contains(out, "b was the only feasible node") {
 		t.Errorf("%s: %v", out, err)
 	}
+	if out, err := call("--trace", path, "-n", "shop", "-o", "json", "pod", "web-0"); err != nil || !strings.Contains(out, `"node": "b"`) ||
+		!json.Valid([]byte(out)) {
+		t.Errorf("%s: %v", out, err)
+	}
 	// For a share, --checkpoint names the canary's weights, which do not decide about the rest.
 	if out, err := call("--trace", path, "-n", "shop", "--checkpoint", "mine.safetensors", "pod/web-0"); err != nil ||
 		!strings.Contains(out, "b was the only feasible node") {

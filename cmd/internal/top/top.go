@@ -38,13 +38,15 @@ var ErrInterrupted = errors.New("interrupted")
 // Config selects the cluster and the form of its view. Client is needed.
 type Config struct {
 	Client   kubernetes.Interface
-	Title    string        // names the cluster in the view
-	Selector string        // label selector of the nodes; empty means all
-	Interval time.Duration // between two frames; 0 means DefaultInterval
-	Sort     state.Sort
-	Servers  []state.Server // schedulers to ask for their decisions
-	Status   func() string  // a line of the embedding program; may be nil
-	Log      logr.Logger    // client-go's messages; the zero value drops them
+	Title    string // names the cluster in the view
+	Selector string // label selector of the nodes; empty means all
+	// Namespace is the one whose pods are listed; "" for all.
+	Namespace string
+	Interval  time.Duration // between two frames; 0 means DefaultInterval
+	Sort      state.Sort
+	Servers   []state.Server // schedulers to ask for their decisions
+	Status    func() string  // a line of the embedding program; may be nil
+	Log       logr.Logger    // client-go's messages; the zero value drops them
 
 	// Explain says in sentences and tables why a pod got its node; nil if nothing is explained.
 	Explain func(decision.Record) (string, error)
@@ -73,7 +75,7 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) source() state.Config {
-	return state.Config{Client: c.Client, Selector: c.Selector, Servers: c.Servers, Log: c.Log, Explain: c.Explain}
+	return state.Config{Client: c.Client, Selector: c.Selector, Namespace: c.Namespace, Servers: c.Servers, Log: c.Log, Explain: c.Explain}
 }
 
 // Run draws the cluster on the terminal until the reader quits or ctx ends; it then returns nil. Ctrl-C returns [ErrInterrupted]. Run

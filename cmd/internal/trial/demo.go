@@ -97,6 +97,7 @@ func runDemo(c *ucli.Context) error {
 	}
 	d := &demo{launcher: program, logDir: c.String("log-dir"), draw: draw, seeds: seeds, err: c.App.ErrWriter}
 	var reports []*live.Report
+	var all verdict
 	for _, p := range demoParts(c.String("variant")) {
 		r, err := d.play(c.Context, p)
 		if err != nil {
@@ -106,9 +107,10 @@ func runDemo(c *ucli.Context) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(c.App.Writer, p.verdict(r, usual))
+		all.add(p, r, usual)
 		reports = append(reports, r)
 	}
+	fmt.Fprint(c.App.Writer, all)
 	for _, r := range reports {
 		fmt.Fprintln(c.App.Writer)
 		if err := r.Write(c.App.Writer, false); err != nil {
@@ -180,17 +182,29 @@ func (p demoPart) usual(ctx context.Context, s eval.Scenario) (*eval.Comparison,
 	return eval.Compare(ctx, s, list, eval.Seeds(usualSeed, usualSeeds), nil)
 }
 
-// verdict says which scheduler did better, on the cluster and in the simulator.
-func (p demoPart) verdict(r *live.Report, usual *eval.Comparison) string {
+// verdict says in a line for all parts and one for each on how many workloads the networks do better.
+type verdict struct {
+	here, of, there, others int
+	parts                   string
+}
+
+// add adds a part that was played on clusters and in the simulator.
+func (v *verdict) add(p demoPart, r *live.Report, usual *eval.Comparison) {
 	var base, learned []sim.Outcome
 	for i := 0; i < len(r.Trials); i += 2 {
 		base, learned = append(base, r.Trials[i].Cluster), append(learned, r.Trials[i+1].Cluster)
 	}
 	here, ours, theirs := p.count(learned, base)
 	there, simulated, by := p.count(usual.Results[1].Outcomes, usual.Results[0].Outcomes)
-	return fmt.Sprintf("%s: %s is better than the default scheduler on %d of %d workloads (%s %.1f %%, not %.1f %%), "+
-		"and in the simulator on %d of %d others (%.1f %%, not %.1f %%).",
-		p.title, p.learned, here, len(base), p.figure, ours, theirs, there, len(usual.Seeds), simulated, by)
+	v.here, v.of, v.there, v.others = v.here+here, v.of+len(base), v.there+there, v.others+len(usual.Seeds)
+	v.parts += fmt.Sprintf("%s (%s): %s %.1f %%, not %.1f %%; in the simulator %.1f %%, not %.1f %%.\n",
+		p.title, p.learned, p.figure, ours, theirs, simulated, by)
+}
+
+// String returns the lines.
+func (v verdict) String() string {
+	return fmt.Sprintf("The networks do better than the default scheduler on %d of %d workloads here, and on %d of %d in the simulator.\n%s",
+		v.here, v.of, v.there, v.others, v.parts)
 }
 
 // count returns on how many workloads the first outcomes are better, and both means.

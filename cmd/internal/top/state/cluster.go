@@ -26,6 +26,7 @@ type Cluster struct {
 	pending    map[podKey]waiting
 	used       map[string]Measured // by node
 	devices    devices
+	namespace  string // that lists of pods show; "" for all
 	generation uint32 // raised by every ReplacePods, to find the pods that are not in it
 }
 
@@ -291,7 +292,7 @@ func (c *Cluster) Frame(now time.Time, maxPending int) Frame {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.devices.count()
-	f := Frame{Time: now, Nodes: make([]Node, 0, len(c.nodes)), PendingCount: len(c.pending)}
+	f := Frame{Time: now, Nodes: make([]Node, 0, len(c.nodes))}
 	for _, s := range c.nodes {
 		if s.known {
 			n := s.Node
@@ -306,6 +307,11 @@ func (c *Cluster) Frame(now time.Time, maxPending int) Frame {
 	f.Totals, f.CPUSpread = sum(f.Nodes), spread(f.Nodes)
 	f.Schedulers = c.schedulersAt(now)
 	f.Pending = c.oldestPending(maxPending)
+	for k := range c.pending {
+		if c.shows(k) {
+			f.PendingCount++
+		}
+	}
 	return f
 }
 
@@ -322,7 +328,12 @@ func (c *Cluster) schedulersAt(now time.Time) []Scheduler {
 	return out
 }
 
-// Pending returns all pending pods, the oldest first.
+// shows reports whether lists of pods have a pod. Sums have all pods.
+func (c *Cluster) shows(k podKey) bool {
+	return c.namespace == "" || k.namespace.Value() == c.namespace
+}
+
+// Pending returns the pending pods, the oldest first.
 func (c *Cluster) Pending() []PendingPod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -335,6 +346,9 @@ func (c *Cluster) oldestPending(limit int) []PendingPod {
 	}
 	out := make([]PendingPod, 0, len(c.pending))
 	for k, w := range c.pending {
+		if !c.shows(k) {
+			continue
+		}
 		out = append(out, PendingPod{
 			Namespace: k.namespace.Value(), Name: k.name, Workload: c.pods[k].workload.Value(), Scheduler: c.pods[k].scheduler.name,
 			Created: w.created, Reason: w.reason.Value(), Message: w.message.Value(),

@@ -85,7 +85,7 @@ func (c *Cluster) pick(keep func(podKey, *podSum) bool) []ListedPod {
 	c.mu.Lock()
 	c.devices.count()
 	for k, p := range c.pods {
-		if keep(k, &p) {
+		if c.shows(k) && keep(k, &p) {
 			out = append(out, c.listed(k, &p))
 		}
 	}

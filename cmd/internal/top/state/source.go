@@ -41,8 +41,10 @@ var errNoScheduler = errors.New("there is no scheduler to ask")
 // Config configures a Source. Client is needed; the rest has defaults.
 type Config struct {
 	Client   kubernetes.Interface
-	Selector string   // label selector of the nodes; empty means all
-	Servers  []Server // schedulers to ask for their decisions
+	Selector string // label selector of the nodes; empty means all
+	// Namespace is the one whose pods are listed; "" for all. Sums count all pods.
+	Namespace string
+	Servers   []Server // schedulers to ask for their decisions
 	// Explain says in sentences and tables why a pod got its node. It may be nil.
 	Explain func(decision.Record) (string, error)
 	Log     logr.Logger      // client-go's messages; the zero value drops them
@@ -107,6 +109,7 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 		servers: serversOf(cfg),
 		events:  answer[[]Event]{ask: allEvents(cfg.Client), every: eventsInterval, now: cfg.Now},
 	}
+	s.cluster.namespace = cfg.Namespace
 	s.podLog = podLog{client: cfg.Client, servers: s.servers, explain: cfg.Explain, now: cfg.Now}
 	nodes, pods := nodeStore(s.cluster), podStore(s.cluster, cfg.Now)
 	slices, claims := sliceStore(s.cluster), claimStore(s.cluster)
