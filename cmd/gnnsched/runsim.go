@@ -106,7 +106,7 @@ func runSim(c *ucli.Context) error {
 		if err != nil {
 			return err
 		}
-		return printPlan(c, plan, driver.Room{})
+		return printPlan(c, source, plan, driver.Room{})
 	}
 	log, closer, err := cli.Log(c, "runsim", cli.OnTerminal())
 	if err != nil {
@@ -131,7 +131,7 @@ func runSim(c *ucli.Context) error {
 		if err != nil {
 			return err
 		}
-		return printPlan(c, plan, room)
+		return printPlan(c, source, plan, room)
 	}
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func runSim(c *ucli.Context) error {
 		return err
 	}
 	if c.Bool("dry-run") {
-		return printPlan(c, s.config.Plan, s.config.Room)
+		return printPlan(c, source, s.config.Plan, s.config.Room)
 	}
 	for _, note := range source.Notes(s.config.Plan) {
 		log.Warn().Msg(note)
@@ -238,7 +238,7 @@ func csvPath(c *ucli.Context, run string) string {
 }
 
 // printPlan is the dry run: it writes the CSV to stdout and the totals to stderr.
-func printPlan(c *ucli.Context, p workload.Plan, room driver.Room) error {
+func printPlan(c *ucli.Context, s driver.Source, p workload.Plan, room driver.Room) error {
 	if err := trace.WritePlan(c.App.Writer, p); err != nil {
 		return err
 	}
