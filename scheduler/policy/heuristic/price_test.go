@@ -2,7 +2,10 @@ package heuristic
 
 import (
 	"fmt"
+	"math"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/policy"
@@ -58,6 +61,42 @@ func TestUncountedPodsAreLinear(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Room is kept by scores alone: whatever arrives, every node on which a pod fits has a score, so that no pod waits while one is free.
+func TestKeepingRoomRefusesNobody(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		labels := rapid.MapOf(rapid.SampledFrom([]string{"disk", "zone"}), rapid.SampledFrom([]string{"a", "b"}))
+		pod := rapid.Custom(func(t *rapid.T) *cluster.Pod {
+			return &cluster.Pod{NodeSelector: labels.Draw(t, "selector"), Requests: cluster.Resources{Pods: 1,
+				MilliCPU: rapid.OneOf(rapid.Int64Range(0, 4000), rapid.Just(int64(cluster.MaxMilliCPU))).Draw(t, "cpu"),
+				Memory:   rapid.OneOf(rapid.Int64Range(0, 8<<30), rapid.Just(int64(cluster.MaxMemory))).Draw(t, "memory")}}
+		})
+		s := &cluster.Snapshot{Demand: &cluster.Demand{}}
+		for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
+			n := &cluster.Node{Name: fmt.Sprint(i), Version: cluster.NextVersion(), Labels: labels.Draw(t, "labels"),
+				Allocatable: cluster.Resources{MilliCPU: rapid.Int64Range(0, 8000).Draw(t, "cpus"), Memory: 16 << 30, Pods: 10}}
+			n.Add(cluster.Resources{MilliCPU: rapid.Int64Range(0, 9000).Draw(t, "used"), Memory: 1 << 30, Pods: 1})
+			s.Nodes = append(s.Nodes, n)
+		}
+		price, reserve := price.New(policy.Setting{}), reserve.New(policy.Setting{})
+		for range rapid.IntRange(1, 100).Draw(t, "arrivals") {
+			p := pod.Draw(t, "pod")
+			s.Demand.Arrive(cluster.KindKey(p), p)
+			s.Demand.Wait(cluster.KindKey(p), p, float64(rapid.IntRange(-1, 1).Draw(t, "waits")))
+			rows, scores := policytest.Rows(len(s.Nodes)), make([]float32, len(s.Nodes))
+			for _, rule := range []policy.Policy{price, reserve} {
+				if err := rule.Score(s, p, rows, scores); err != nil {
+					t.Fatal(err)
+				}
+				for i, v := range scores {
+					if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+						t.Fatalf("%s gives node %d %v", rule.Name(), i, v)
+					}
+				}
+			}
+		}
+	})
 }
 
 // BenchmarkPrice measures a decision among 1,000 nodes of which one has changed since the last, beside linear's.
