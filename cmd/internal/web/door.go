@@ -104,8 +104,8 @@ const Flag = "http"
 // Flags returns the flags of a scheduler that serves the page.
 func Flags() []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.StringFlag{Name: Flag, Usage: "serve a page for a browser at `ADDRESS`, a port or 127.0.0.1:PORT; 0 for any free port. " +
-			"It prints the link, or the file with it if its output is no terminal"},
+		&ucli.StringFlag{Name: Flag, Usage: "serve a page for a browser at `ADDRESS`, a port or 127.0.0.1:PORT; 0 for any. " +
+			"Prints its link, off a terminal into a file"},
 	}
 }
 
