@@ -155,7 +155,7 @@ func confirm(c *ucli.Context, target *rest.Config) error {
 	}
 	nodes, err := counter.Nodes(c.Context)
 	if err != nil {
-		return fmt.Errorf("list nodes: %w", err)
+		return err
 	}
 	a := approvalFor(c)
 	a.host, a.look = target.Host, "without --apply"

@@ -27,8 +27,8 @@ func Command() *ucli.Command {
 		Name:      "plan",
 		Usage:     "plan with a recorded cluster: empty nodes, or lose some",
 		ArgsUsage: "RECORD",
-		Description: "RECORD is a folder that gnnsched record or gnnsched convert wrote. Nothing is moved, " +
-			"and no cluster is asked. All filters of\nkube-scheduler count. docs/how-to/plan.md describes the results.\n\n" +
+		Description: "RECORD is a folder that gnnsched record or gnnsched convert wrote, or a file of kubectl get -o json (- is stdin). " +
+			"Nothing is moved, and no cluster is asked. All filters of\nkube-scheduler count. docs/how-to/plan.md describes the results.\n\n" +
 			"By default: which pods to move where so that most nodes become empty. The moves respect PodDisruptionBudgets\n" +
 			"            and the annotations by which owners ask to leave pods and nodes.\n" +
 			"--without:  which pods get no node if the cluster loses nodes, and why not, under each --profile.\n\n" +
@@ -37,6 +37,7 @@ func Command() *ucli.Command {
 			"   gnnsched plan --moves 100 --memory 64Gi prod.record  # moves may cost so much at most\n" +
 			"   gnnsched plan --at 2026-03-01T12:00:00Z prod.record\n" +
 			"   gnnsched plan -o json prod.record | jq .freed\n" +
+			"   kubectl get pods,nodes,pdb,jobs -A -o json | gnnsched plan -\n" +
 			"   gnnsched plan --without zone=a prod.record           # what if zone a fails?\n" +
 			"   gnnsched plan --without node=n1 --without node=n2 --without disk=hdd prod.record",
 		Flags: cli.Grouped(slices.Concat(flags(), SearchFlags(), cli.LogFlags()),

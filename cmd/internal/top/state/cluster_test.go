@@ -327,3 +327,20 @@ func checkAgainstCount(t *rapid.T, f Frame, nodes map[string]bool, pods map[stri
 		t.Fatalf("schedulers missing: %v %v", bound, pending)
 	}
 }
+
+// Lists show the pods of the chosen namespace only; sums have all.
+func TestNamespace(t *testing.T) {
+	c := New()
+	c.namespace = "shop"
+	c.SetNode(Node{Name: "n", Worker: true, CPU: Usage{Allocatable: 4000}})
+	for _, p := range []Pod{
+		{Namespace: "shop", Name: "a", Node: "n", CPU: 1000}, {Namespace: "pay", Name: "b", Node: "n", CPU: 1000},
+		{Namespace: "shop", Name: "c"}, {Namespace: "pay", Name: "d"},
+	} {
+		c.SetPod(p, time.Unix(1, 0))
+	}
+	f := c.Frame(time.Unix(1, 0), All)
+	if len(c.Pods()) != 2 || len(f.Pending) != 1 || f.PendingCount != 1 || f.Totals.CPU.Requested != 2000 {
+		t.Errorf("%v, %+v", c.Pods(), f)
+	}
+}
