@@ -22,8 +22,8 @@ const (
 var errTooLarge = errors.New("too many placements to try; the optimum needs a scenario of a few nodes and a dozen pods")
 
 // bestOutcome finds the best placement of the episode of a seed by exhaustive search: the fewest unscheduled pods, and among these
-// placements the lowest cost. The search knows all arrivals in advance and may leave out a pod that would fit, so no policy can do better. It
-// returns an error for episodes in which nodes are lost, pods leave or pods share GPUs, and for episodes that are too large.
+// placements the lowest cost. The search knows all arrivals in advance and may leave out a pod that would fit, so no policy can do
+// better. It returns an error for episodes in which nodes are lost, pods leave or pods share GPUs, and for episodes that are too large.
 func bestOutcome(env *sim.Env, seed uint64) (sim.Outcome, error) {
 	if env.Config().Lose > 0 {
 		return sim.Outcome{}, errors.New("the optimum cannot be computed for a scenario that loses nodes")

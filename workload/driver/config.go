@@ -45,9 +45,9 @@ type Config struct {
 	// Bare creates pods without Deployments. The pods then appear in the plan's order, which
 	// controllers do not keep.
 	Bare bool
-	// Replay, if not nil, holds the recorded parts of the plan's pods, by their names. The pods are created with all their constraints. Each
+	// replay, if not nil, holds the recorded parts of the plan's pods, by their names. The pods are created with all their constraints. Each
 	// namespace of the record becomes a new one, whose name begins with Namespace. Needs Bare.
-	Replay *play.Replay
+	replay *play.Replay
 	// Simulated states that all nodes of the cluster are simulated. On any other cluster, pods of a record preempt nothing.
 	Simulated bool
 	// Interval is the pause after each Deployment.
@@ -97,7 +97,7 @@ func (c *Config) Validate() error {
 	if !(c.Speed >= 0) {
 		bad("speed %v must be 0 or more", c.Speed)
 	}
-	if c.Replay != nil && !c.Bare {
+	if c.replay != nil && !c.Bare {
 		bad("the pods of a record have no Deployments")
 	}
 	if err := c.Plan.Validate(); err != nil {

@@ -27,7 +27,7 @@ type stepper struct {
 func stepped(t *testing.T, c *fakecluster.Cluster, cfg Config) stepper {
 	t.Helper()
 	fatal.If(t, cfg.complete())
-	r := &runner{Config: cfg, fills: cfg.Plan.Fills(), start: cfg.Clock.Now(), pods: newPodWatch(cfg.Replay != nil)}
+	r := &runner{Config: cfg, fills: cfg.Plan.Fills(), start: cfg.Clock.Now(), pods: newPodWatch(cfg.replay != nil)}
 	fatal.If(t, r.prepare(context.Background()))
 	r.begin()
 	return stepper{r, t, c}

@@ -114,7 +114,7 @@ func (r *runner) remove(ctx context.Context, d workload.Deployment) (removed int
 	}
 	namespace := r.Namespace
 	if r.stage != nil {
-		namespace = r.stage.space(r.Replay.Parts[d.Name].Row.Namespace)
+		namespace = r.stage.space(r.replay.Parts[d.Name].Row.Namespace)
 	}
 	for i := range d.Replicas {
 		err := r.Client.CoreV1().Pods(namespace).Delete(ctx, podName(d, i), metav1.DeleteOptions{})

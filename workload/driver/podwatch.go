@@ -50,9 +50,9 @@ func newPodWatch(bare bool) *podWatch {
 
 // watchPods starts the watch and waits until it has seen every pod of the run.
 func watchPods(ctx context.Context, c *Config) (w *podWatch, err error) {
-	w = newPodWatch(c.Replay != nil)
+	w = newPodWatch(c.replay != nil)
 	namespace := c.Namespace
-	if c.Replay != nil { // it has several
+	if c.replay != nil { // it has several
 		namespace = metav1.NamespaceAll
 	}
 	ofRun := func(o *metav1.ListOptions) { o.LabelSelector = workload.LabelRun + "=" + c.RunID }
@@ -311,7 +311,7 @@ func (r *runner) take(d workload.Deployment, n int) {
 // replace creates a pod of the record again that others have deleted. It returns false if its owner would not, because it
 // has none, or if the API server does not accept it.
 func (s *stage) replace(ctx context.Context, name string) (again bool, err error) {
-	part := s.Replay.Parts[name]
+	part := s.replay.Parts[name]
 	if part.Row.OwnerKind == "" {
 		return false, nil
 	}

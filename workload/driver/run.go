@@ -35,7 +35,7 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 
 // prepare creates what must be there before the first pod.
 func (r *runner) prepare(ctx context.Context) (err error) {
-	if r.Replay != nil {
+	if r.replay != nil {
 		r.sum.Namespace, r.sum.NamespaceCreated = r.Namespace+"-*", true
 		r.stage, err = r.prepareStage(ctx)
 		return err

@@ -24,12 +24,12 @@ type Source struct {
 
 	Bare   bool         // as in Config
 	Speed  float64      // as in Config
-	Replay *play.Replay // as in Config
+	replay *play.Replay // as in Config
 }
 
-// Pace sets the fields of c that depend on the kind of source: Bare, Speed and Replay.
+// Pace sets the fields of c that depend on the kind of source: Bare, Speed and replay.
 func (s Source) Pace(c *Config) {
-	c.Bare, c.Speed, c.Replay = s.Bare, s.Speed, s.Replay
+	c.Bare, c.Speed, c.replay = s.Bare, s.Speed, s.replay
 }
 
 // Ends returns the flags of runsim that end the fills of a random plan; none for other plans.
@@ -90,7 +90,7 @@ func Traced(t workload.Trace, speed float64, limit int, lacks []string) Source {
 // Replayed plays the pods of a record with all their constraints, as Traced does those of a trace.
 func Replayed(r play.Replay, speed float64, limit int) Source {
 	s := Traced(r.Trace, speed, limit, r.Notes)
-	s.Replay = &r
+	s.replay = &r
 	return s
 }
 

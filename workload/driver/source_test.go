@@ -66,7 +66,7 @@ func TestHostnameOfARecord(t *testing.T) {
 	played, err := play.LoadReplay(dir)
 	fatal.If(t, err)
 	cfg := config(t, fakecluster.New())
-	cfg.Replay, cfg.Namespace = &played, "sim"
+	cfg.replay, cfg.Namespace = &played, "sim"
 	s := &stage{Config: cfg, spaces: map[string]string{}, classes: map[priority]string{}, nodes: map[string]string{}}
 	for i := range pools {
 		n := pools[i].Node(0)

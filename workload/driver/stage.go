@@ -58,7 +58,7 @@ func (c *Config) prepareStage(ctx context.Context) (*stage, error) {
 func (s *stage) parts(each func(name string, p play.Part)) {
 	for _, step := range s.Plan.Steps {
 		if step.Action == workload.Add {
-			each(step.Deployment.Name, s.Replay.Parts[step.Deployment.Name])
+			each(step.Deployment.Name, s.replay.Parts[step.Deployment.Name])
 		}
 	}
 }
@@ -87,7 +87,7 @@ func (s *stage) node(name string) string {
 // hostname returns the hostname label of the cluster's node for the one with a hostname label or a name in the record. It is empty if
 // the cluster lacks the node.
 func (s *stage) hostname(label string) string {
-	if name, ok := s.Replay.Hostnames[label]; ok {
+	if name, ok := s.replay.Hostnames[label]; ok {
 		return s.nodes[s.node(name)]
 	}
 	return s.nodes[s.node(label)]
@@ -161,7 +161,7 @@ func (s *stage) createSpaces(ctx context.Context) error {
 // spaceLabels returns the labels of a namespace of the record plus the labels for cleancluster.
 func (s *stage) spaceLabels(name string) map[string]string {
 	out := s.labels()
-	for k, v := range s.Replay.Namespaces[name] {
+	for k, v := range s.replay.Namespaces[name] {
 		if _, own := out[k]; !own && k != corev1.LabelMetadataName {
 			out[k] = v
 		}
@@ -293,7 +293,7 @@ func gpusInSlices(ctx context.Context, client kubernetes.Interface) (map[string]
 
 // pod returns a pod of the record as this run creates it.
 func (s *stage) pod(name string) *corev1.Pod {
-	part := s.Replay.Parts[name]
+	part := s.replay.Parts[name]
 	p := s.reader.Pod(part.Row)
 	meta := metav1.ObjectMeta{
 		Name: name, Namespace: s.space(part.Row.Namespace), Labels: s.podLabels(p.Labels), Annotations: map[string]string{},

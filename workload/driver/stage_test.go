@@ -239,8 +239,8 @@ func TestReplayNamespaces(t *testing.T) {
 	c := fakecluster.New()
 	cfg := replayOf(t, c, named("a"), named("b"), named("c"))
 	cfg.Namespace = "sim"
-	cfg.Replay.Parts["b"].Row.Namespace, cfg.Replay.Parts["c"].Row.Namespace = long+"-1", long+"-2"
-	cfg.Replay.Namespaces["shop"] = map[string]string{"team": "a", corev1.LabelMetadataName: "shop", workload.LabelRun: "other"}
+	cfg.replay.Parts["b"].Row.Namespace, cfg.replay.Parts["c"].Row.Namespace = long+"-1", long+"-2"
+	cfg.replay.Namespaces["shop"] = map[string]string{"team": "a", corev1.LabelMetadataName: "shop", workload.LabelRun: "other"}
 	sum, err := Run(context.Background(), cfg)
 	if err != nil || sum.Namespace != "sim-*" || !sum.NamespaceCreated {
 		t.Fatalf("%+v, %v", sum, err)
@@ -295,7 +295,7 @@ func bareStage(t *testing.T, parts ...part) *stage {
 	t.Helper()
 	cfg := replayOf(t, fakecluster.New(), parts...)
 	cfg.Namespace, cfg.Image = "sim", "img"
-	cfg.Replay.Hostnames = map[string]string{"worker-1": "ip-1.ec2", "worker-9": "n1", "worker-8": "gone"}
+	cfg.replay.Hostnames = map[string]string{"worker-1": "ip-1.ec2", "worker-9": "n1", "worker-8": "gone"}
 	return &stage{
 		Config: cfg, spaces: map[string]string{}, classes: map[priority]string{{0, corev1.PreemptLowerPriority}: "zero"},
 		nodes: map[string]string{"n1": "host-1", "ip-1-ec2-0": "ip-1-ec2-0"}, left: map[string]bool{}, refused: map[string]int{},

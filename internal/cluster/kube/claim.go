@@ -50,18 +50,6 @@ func Claim(r cluster.Resources, models []string) resourceapi.ResourceClaimSpec {
 	return resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "gpu", Exactly: e}}}}
 }
 
-// ModelAffinity lets a pod run on nodes with one of the GPU models only. It is nil without models.
-func ModelAffinity(models []string) *corev1.Affinity {
-	if len(models) == 0 {
-		return nil
-	}
-	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-			{Key: GPUModelLabel, Operator: corev1.NodeSelectorOpIn, Values: models},
-		}}},
-	}}}
-}
-
 // ClaimNames returns the names of a pod's claims: named claims, claims made from its templates, and the claim that a scheduler made for its
 // extended resources.
 func ClaimNames(p *corev1.Pod) (names []string) {
