@@ -8,13 +8,18 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,9 +35,11 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/logging"
+	"gnnsched/internal/promapi"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
 	"gnnsched/workload/record"
+	"gnnsched/workload/record/history/historytest"
 	"gnnsched/workload/record/observe"
 )
 
@@ -257,5 +264,234 @@ func refused(ctx context.Context, t *testing.T, b *testbed.Bed) {
 		if err := r.Run(ctx); exit.Code(err) != exit.Kubeconfig || !strings.Contains(err.Error(), "does not let this user "+verb) {
 			t.Errorf("without %q: %v", verb, err)
 		}
+	}
+}
+
+// measured is the time at which the tests measure.
+var measured = historytest.Begin.Add(10 * time.Minute)
+
+// nowhere is a sink for rows that no test looks at.
+type nowhere struct{}
+
+func (nowhere) Pod(record.Pod)       {}
+func (nowhere) Node(record.Node)     {}
+func (nowhere) Object(record.Object) {}
+
+// asking returns a recorder of a cluster that has some pods of the namespace shop, and its samples.
+func asking(t *testing.T, anonymise *record.Anonymiser, names ...string) (r *Recorder, said *warnings, got *[]record.Sample) {
+	t.Helper()
+	said, got = &warnings{}, new([]record.Sample)
+	f := observe.NewFollower(observe.Config{Out: nowhere{}, Now: func() int64 { return 1 }, Anonymise: anonymise})
+	for _, name := range names {
+		f.Pod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: "u"}}, false)
+	}
+	f.Node(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1"},
+		Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}},
+	})
+	r = New(Config{Follower: f, Warn: said.say, Sample: func(s record.Sample) { *got = append(*got, s) }})
+	r.list(nodes)
+	r.list(pods)
+	return r, said, got
+}
+
+// source returns a source that asks a server.
+func source(t *testing.T, url string) Prometheus {
+	t.Helper()
+	client, err := promapi.New(promapi.Server{Address: url})
+	fatal.If(t, err)
+	t.Cleanup(client.HTTP.CloseIdleConnections)
+	return Prometheus{Ask: client, Now: func() time.Time { return measured }}
+}
+
+func never(t *testing.T) func() {
+	return func() { t.Error("measuring ended") }
+}
+
+func TestPrometheusMeasures(t *testing.T) {
+	names, err := record.NewAnonymiser(make([]byte, 32))
+	fatal.If(t, err)
+	p := source(t, historytest.Server(t, nil).URL)
+	web := []record.Sample{
+		{Time: measured.UnixMilli(), Namespace: "shop", Name: "web", MilliCPU: 500, Memory: 1 << 20},
+		{Time: measured.UnixMilli(), Name: "n1", MilliCPU: 1000, Memory: 1 << 30},
+	}
+	for _, anonymise := range []*record.Anonymiser{nil, names} {
+		r, said, got := asking(t, anonymise, "web")
+		p.measure(t.Context(), r, never(t))
+		if d := cmp.Diff(web, *got); d != "" || len(said.said()) > 0 || r.Trouble() != (Trouble{}) || len(r.Lacks()) > 0 {
+			t.Errorf("%s, said %q, %+v", d, said.said(), r.Trouble())
+		}
+	}
+}
+
+// For any answers of Prometheus, recording goes on, and each trouble is reported once and counted.
+func TestPrometheusInTrouble(t *testing.T) {
+	vector := func(pod, value string) string {
+		return fmt.Sprintf(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"namespace":"shop","pod":%q,"container":"c"},"value":[1,%q]}]}}`, pod, value)
+	}
+	const empty = `{"status":"success","data":{"resultType":"vector","result":[]}}`
+	for _, c := range []struct {
+		name   string
+		status int
+		body   string // of the answers about pods; those about nodes are empty
+		said   string
+		want   Trouble // after two measurements
+		lacks  string
+	}{
+		{"not ready", 503, "not ready", "server error: 503", Trouble{Failed: 2}, "usage at 2 times"},
+		{"not a Prometheus", 200, "<html>", "not an answer of Prometheus", Trouble{Failed: 2}, "usage at 2 times"},
+		{"refused", 422, `{"status":"error","errorType":"execution","error":"too many samples"}`, "too many samples", Trouble{Failed: 2},
+			"usage at 2 times"},
+		{"forbidden", 403, "forbidden", "client error: 403", Trouble{Failed: 2}, "usage at 2 times"},
+		{"no series", 200, empty, "Prometheus has no series", Trouble{Failed: 2}, "usage at 2 times"},
+		{"not a number", 200, vector("web", "NaN"), "negative or no finite number", Trouble{Invalid: 2, NoPods: 2, NoNodes: 2},
+			"2 values of usage"},
+		{"negative", 200, vector("web", "-1"), "negative or no finite number", Trouble{Invalid: 2, NoPods: 2, NoNodes: 2}, "2 values of usage"},
+		{"unknown pod", 200, vector("other", "1"), "pod shop/other, which the cluster does not have",
+			Trouble{Unknown: 2, NoPods: 2, NoNodes: 2}, "usage of pods at 2 times"},
+	} {
+		bad := true
+		s := historytest.Server(t, func(w http.ResponseWriter, q url.Values) bool {
+			if bad && strings.Contains(q.Get("query"), "id=\"/\"") {
+				_, _ = w.Write([]byte(empty))
+			} else if bad {
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte(c.body))
+			}
+			return bad
+		})
+		p := source(t, s.URL)
+		r, said, got := asking(t, nil, "web")
+		for range 2 {
+			p.measure(t.Context(), r, never(t))
+		}
+		if all := said.said(); len(all) != 1 || !strings.Contains(all[0], c.said) || len(*got) > 0 {
+			t.Errorf("%s: said %q, want %q; samples %+v", c.name, all, c.said, *got)
+		}
+		if lacks := strings.Join(r.Lacks(), "; "); r.Trouble() != c.want || !strings.Contains(lacks, c.lacks) ||
+			(lacks == "") != (c.lacks == "") {
+			t.Errorf("%s: %+v, lacks %q", c.name, r.Trouble(), lacks)
+		}
+		bad = false
+		p.measure(t.Context(), r, never(t))
+		if len(*got) != 2 || r.Trouble() != c.want {
+			t.Errorf("%s: afterwards samples %+v, %+v", c.name, *got, r.Trouble())
+		}
+		if all := said.said(); c.want.Failed > 0 && all[len(all)-1] != "Prometheus can be read again" {
+			t.Errorf("%s: afterwards said %q", c.name, all)
+		}
+	}
+}
+
+// A server that is gone or hangs costs no more than the patience, and the end of the recording is no trouble.
+func TestPrometheusDoesNotAnswer(t *testing.T) {
+	asked := make(chan struct{}, 8)
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // so that the server notices when the client leaves
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(hangs.Close)
+	gone := historytest.Server(t, nil)
+	gone.Close()
+	for _, c := range []struct{ url, said string }{{hangs.URL, "context deadline exceeded"}, {gone.URL, "refused"}} {
+		p := source(t, c.url)
+		p.Patience = 50 * time.Millisecond
+		r, said, _ := asking(t, nil, "web")
+		p.measure(t.Context(), r, never(t))
+		if all := said.said(); len(all) != 1 || !strings.Contains(all[0], c.said) || r.Trouble().Failed != 1 {
+			t.Errorf("said %q, want %q; %+v", all, c.said, r.Trouble())
+		}
+	}
+	for len(asked) > 0 {
+		<-asked
+	}
+	p := source(t, hangs.URL)
+	p.Patience = time.Hour
+	r, said, _ := asking(t, nil, "web")
+	ctx, stop := context.WithCancelCause(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); p.measure(ctx, r, never(t)) }()
+	<-asked
+	stop(errors.New("Ctrl-C"))
+	<-ended
+	if len(said.said()) > 0 || r.Trouble() != (Trouble{}) {
+		t.Errorf("at the end it said %q, %+v", said.said(), r.Trouble())
+	}
+}
+
+// asker counts queries, and answers each with nothing.
+type asker struct{ asked int }
+
+func (a *asker) Query(context.Context, string, time.Time) (model.Vector, error) {
+	a.asked++
+	return nil, nil
+}
+
+func (*asker) Range(context.Context, string, time.Time, time.Time, time.Duration) (model.Matrix, error) {
+	panic("not a range")
+}
+
+// Prometheus is asked once the recorder knows the nodes and pods.
+func TestPrometheusWaitsForTheCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &asker{}
+		p := Prometheus{Ask: a, Now: time.Now}
+		f := observe.NewFollower(observe.Config{Out: nowhere{}})
+		r := New(Config{Follower: f, Warn: func(string) {}})
+		ended := make(chan struct{})
+		go func() { defer close(ended); p.measure(t.Context(), r, never(t)) }()
+		for _, what := range []target{nodes, nodes, pods} {
+			if synctest.Wait(); a.asked > 0 {
+				t.Errorf("asked before %s were listed", what.name)
+			}
+			r.list(what)
+		}
+		<-ended
+		if a.asked == 0 {
+			t.Error("never asked")
+		}
+		r.list(pods) // reflectors list again
+	})
+}
+
+// measuredByPrometheus records the usage of a node of the cluster, and leaves out a foreign node's.
+func measuredByPrometheus(ctx context.Context, t *testing.T, b *testbed.Bed) {
+	t.Helper()
+	list, err := b.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil || len(list.Items) == 0 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	node := list.Items[0].Name
+	s := historytest.Server(t, func(w http.ResponseWriter, q url.Values) bool {
+		if strings.Contains(q.Get("query"), "id=\"/\"") {
+			_, _ = fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"node":%q},"value":[1,"2"]},{"metric":{"node":"elsewhere"},"value":[1,"2"]}]}}`, node)
+			return true
+		}
+		return false
+	})
+	samples := make(chan record.Sample, 100)
+	said := &warnings{}
+	f := observe.NewFollower(observe.Config{Out: nowhere{}, Now: func() int64 { return time.Now().UnixMilli() }})
+	r := New(Config{
+		Client: b.Client, Follower: f, Warn: said.say, Usage: source(t, s.URL), Interval: time.Hour,
+		Sample: func(s record.Sample) { samples <- s },
+	})
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(running) }()
+	select {
+	case got := <-samples:
+		if d := cmp.Diff(record.Sample{Time: measured.UnixMilli(), Name: node, MilliCPU: 2000, Memory: 2}, got); d != "" {
+			t.Error(d)
+		}
+	case <-ctx.Done():
+		t.Error("no usage was measured")
+	}
+	until(ctx, t, "unknown names", func() bool { return r.Trouble().Unknown == 2 }) // with the pod of the recorded answers
+	stop()
+	if err := <-ended; err != nil || len(said.said()) != 1 {
+		t.Errorf("%v, said %q", err, said.said())
 	}
 }

@@ -13,6 +13,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/cluster"
@@ -194,4 +195,237 @@ func boundPod(p *corev1.Pod) error {
 // boundNode bounds a node's capacity.
 func boundNode(n *corev1.Node) error {
 	return cmp.Or(inRange("status.allocatable", n.Status.Allocatable), inRange("status.capacity", n.Status.Capacity))
+}
+
+// Pod translates a pod. Times have the API's resolution, a second.
+func Pod(p *corev1.Pod) record.Pod {
+	amounts, _ := kube.Pod(p) // of a contradictory request for GPUs the part that can be trusted
+	r := amounts.Requests
+	out := record.Pod{
+		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Scheduler: record.Word(p.Spec.SchedulerName),
+		PriorityClass: p.Spec.PriorityClassName,
+		MilliCPU:      within(r.MilliCPU, cluster.MaxMilliCPU), Memory: within(r.Memory, cluster.MaxMemory), GPU: within(r.GPU, 1<<20),
+		GPUMilli: within(r.GPUMilli, cluster.DeviceMilli-1),
+		CPULimit: within(amounts.Limits.MilliCPU, cluster.MaxMilliCPU), MemoryLimit: within(amounts.Limits.Memory, cluster.MaxMemory),
+		GPUModels: record.Column(amounts.GPUModels), Extended: extended(kube.RequestList(p)),
+		Labels: record.Column(p.Labels), NodeSelector: record.Column(p.Spec.NodeSelector),
+		HostPorts: record.Column(hostPorts(p)), Claims: record.Column(claims(p)), Images: record.Column(images(p)), Holds: record.JSON(holds(p)),
+		DoNotDisrupt: record.JSON(doNotDisrupt(p.Annotations, podMarks)), Deadline: ptr.Deref(p.Spec.ActiveDeadlineSeconds, 0),
+		Group:  record.Word(group(p)),
+		Spread: record.Column(p.Spec.TopologySpreadConstraints), Tolerations: record.Column(tolerations(p)),
+		Arrived: millis(p.CreationTimestamp), Node: p.Spec.NodeName,
+	}
+	out.UID = cmp.Or(out.UID, p.Namespace+"/"+p.Name) // a hand-written file
+	if on, err := kube.Running(p); err == nil {
+		out.GPUIndex = kube.FormatDevices(on.Devices)
+	}
+	out.Priority = ptr.Deref(p.Spec.Priority, 0)
+	if p.Spec.PreemptionPolicy != nil {
+		out.Preemption = string(*p.Spec.PreemptionPolicy)
+	}
+	if a := p.Spec.Affinity; a != nil && *a != (corev1.Affinity{}) {
+		out.Affinity = record.JSON(withoutDaemonNode(p, a))
+	}
+	owner(p, &out)
+	out.Bound = bound(p)
+	out.Health, out.HealthSince = health(p)
+	out.Ended, out.End = ended(p)
+	return out
+}
+
+// gated reports whether the pod waits for the removal of its scheduling gates.
+func gated(p *corev1.Pod) bool { return p.Spec.NodeName == "" && len(p.Spec.SchedulingGates) > 0 }
+
+// within bounds an amount. An API server accepts amounts that no machine has.
+func within(n, most int64) int64 { return min(max(n, 0), most) }
+
+// millis returns milliseconds since 1970, or 0 for no time.
+func millis(t metav1.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return max(t.UnixMilli(), 0)
+}
+
+// owner sets who the pod belongs to.
+func owner(p *corev1.Pod, out *record.Pod) {
+	if _, static := p.Annotations[corev1.MirrorPodAnnotationKey]; static {
+		out.Daemon = true
+	}
+	if kind, name, ok := strings.Cut(kube.Workload(p), "/"); ok {
+		out.Workload = record.Word(kind) + "/" + record.Word(name)
+	}
+	if o := metav1.GetControllerOfNoCopy(p); o != nil {
+		out.OwnerKind, out.OwnerName = record.Word(o.Kind), record.Word(o.Name)
+		if g := (typed{Version: o.APIVersion}).group(); slices.Contains(ownKinds, o.Kind) && !slices.Contains(ownGroups, g) {
+			out.OwnerKind = record.Word(o.Kind + "." + g) // such as Volcano's Job
+		}
+		out.Daemon = out.Daemon || o.Kind == "DaemonSet"
+	}
+}
+
+// ownKinds are kinds of Kubernetes' own controllers, of the groups ownGroups.
+var (
+	ownKinds  = []string{"ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"}
+	ownGroups = []string{"", "apps", "batch", "extensions"}
+)
+
+// groupKeys are labels and annotations that name the group of pods with which schedulers and controllers start a pod or make it anew.
+var groupKeys = []string{
+	"scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name", "pod-group-name",
+	"scheduling.k8s.io/group-name", "kueue.x-k8s.io/pod-group-name", "leaderworkerset.sigs.k8s.io/group-key",
+	"gang.scheduling.koordinator.sh/name", "yunikorn.apache.org/task-group-name",
+}
+
+// group returns the name of the pod's group; "" without one.
+func group(p *corev1.Pod) string {
+	if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		return *g.PodGroupName
+	}
+	for _, key := range groupKeys {
+		if name := cmp.Or(p.Labels[key], p.Annotations[key]); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// automatic are the tolerations that the API server and the DaemonSet controller add to pods.
+var automatic = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable}
+
+// tolerations returns the explicit tolerations, without the default ones that every pod has.
+func tolerations(p *corev1.Pod) (out []corev1.Toleration) {
+	for _, t := range p.Spec.Tolerations {
+		if slices.Contains(automatic, t.Key) && t.Effect == corev1.TaintEffectNoExecute && t.TolerationSeconds != nil {
+			continue
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// withoutDaemonNode returns the affinity without the node's name that the DaemonSet controller writes into it: Node has it, and it would
+// make every pod's text another one.
+func withoutDaemonNode(p *corev1.Pod, a *corev1.Affinity) *corev1.Affinity {
+	o := metav1.GetControllerOfNoCopy(p)
+	if o == nil || o.Kind != "DaemonSet" || p.Spec.NodeName == "" || a.NodeAffinity == nil ||
+		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return a
+	}
+	a = a.DeepCopy()
+	terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	for i := range terms {
+		terms[i].MatchFields = nil
+	}
+	return a
+}
+
+// hostPorts lists the ports of the node that the pod takes, as protocol/address/port.
+func hostPorts(p *corev1.Pod) (out []string) {
+	for _, port := range kube.HostPorts(p) {
+		protocol, address := cmp.Or(port.Protocol, corev1.ProtocolTCP), cmp.Or(port.HostIP, "0.0.0.0")
+		out = append(out, fmt.Sprintf("%s/%s/%d", protocol, address, port.HostPort))
+	}
+	return out
+}
+
+func claims(p *corev1.Pod) (out []string) {
+	for _, v := range p.Spec.Volumes {
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			out = append(out, v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			out = append(out, p.Name+"-"+v.Name)
+		}
+	}
+	return out
+}
+
+// holds lists the pod's resources on its node that another node lacks; the list is never nil.
+func holds(p *corev1.Pod) []string {
+	out := map[string]bool{}
+	for _, v := range p.Spec.Volumes {
+		switch {
+		case v.EmptyDir != nil:
+			out[record.HoldsEmptyDir] = true
+		case v.HostPath != nil:
+			out[record.HoldsHostPath] = true
+		}
+	}
+	if len(p.Spec.ResourceClaims) > 0 {
+		out[record.HoldsDevices] = true
+	}
+	return slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(out))))
+}
+
+// images lists each image once.
+func images(p *corev1.Pod) (out []string) {
+	for _, image := range kube.Images(p) {
+		if !slices.Contains(out, image) {
+			out = append(out, image)
+		}
+	}
+	return out
+}
+
+// bound returns when the pod got its node.
+func bound(p *corev1.Pod) int64 {
+	if p.Spec.NodeName == "" {
+		return 0
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+			return max(millis(c.LastTransitionTime), millis(p.CreationTimestamp))
+		}
+	}
+	if p.Status.StartTime != nil {
+		return max(millis(*p.Status.StartTime), millis(p.CreationTimestamp))
+	}
+	return millis(p.CreationTimestamp) // the creator chose the node
+}
+
+// ended returns when a pod finished that is still there, and how; 0 if it has not.
+func ended(p *corev1.Pod) (at int64, how string) {
+	if !kube.Finished(p) {
+		return 0, ""
+	}
+	told := len(p.Status.ContainerStatuses) > 0
+	for _, c := range slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses) {
+		if t := c.State.Terminated; t != nil {
+			at = max(at, millis(t.FinishedAt))
+		}
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		told = told && c.State.Terminated != nil
+	}
+	if told {
+		return max(at, bound(p), millis(p.CreationTimestamp)), why(p)
+	}
+	for _, c := range p.Status.Conditions { // the last one is the end, as where the node is gone or the kubelet evicts
+		at = max(at, millis(c.LastTransitionTime))
+	}
+	return max(at, bound(p), millis(p.CreationTimestamp)), why(p)
+}
+
+// why returns how a pod ended that finished or is deleted.
+func why(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			if c.Reason == corev1.PodReasonPreemptionByScheduler {
+				return record.Preempted
+			}
+			return record.Evicted
+		}
+	}
+	switch {
+	case p.Status.Reason == "Evicted":
+		return record.Evicted
+	case p.Status.Reason == "Preempting":
+		return record.Preempted
+	case p.Status.Phase == corev1.PodSucceeded:
+		return record.Succeeded
+	case p.Status.Phase == corev1.PodFailed:
+		return record.Failed
+	}
+	return record.Deleted
 }

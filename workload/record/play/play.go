@@ -188,3 +188,210 @@ func describe(lacks map[string]int) string {
 	slices.Sort(out)
 	return strings.Join(out, ", ")
 }
+
+// Replay is a record as it can be played on a cluster, with all constraints.
+type Replay struct {
+	// Trace has each pod by itself, under a name that no other pod has. Its shapes hold amounts and tolerations only.
+	// A pod leaves when it really ended.
+	Trace workload.Trace
+	Parts map[string]Part // by the names in Trace
+	// Namespaces are the labels of the record's namespaces that its pods' selectors name. Other labels could make the cluster's software act
+	// on the pods, such as one that injects containers.
+	Namespaces map[string]map[string]string
+	Hostnames  map[string]string // names of the record's nodes by their hostname labels, where these differ
+	Notes      []string          // unplayed parts, for people
+}
+
+// Part holds a pod's part of the record.
+type Part struct {
+	Row *record.Pod
+	// Node is the pod's node at the record's beginning or, for pods of DaemonSets and static pods, at any time. If it is empty, a scheduler
+	// places the pod.
+	Node string
+}
+
+// LoadReplay reads the pods of the record in a folder.
+func LoadReplay(dir string) (Replay, error) {
+	r, err := record.Open(dir)
+	if err != nil {
+		return Replay{}, err
+	}
+	pods, podsErr := r.Pods()
+	objects, objectsErr := r.Objects()
+	runs, runsErr := r.Runs()
+	nodes, nodesErr := r.Nodes()
+	if err := errors.Join(podsErr, objectsErr, runsErr, nodesErr); err != nil {
+		return Replay{}, fmt.Errorf("%s: %w", dir, err)
+	}
+	out, err := replayOf(pods, nodes, objects, runs)
+	if err != nil {
+		return Replay{}, fmt.Errorf("%s: %w", dir, err)
+	}
+	out.Notes = append(damage(r), out.Notes...)
+	return out, nil
+}
+
+// replayOf plays the record from its beginning on. The first pod comes at once.
+func replayOf(pods []record.Pod, nodes []record.Node, objects []record.Object, runs []record.Run) (Replay, error) {
+	out, err := playFrom(begin(pods, runs), pods, nodes, objects)
+	if err != nil {
+		return out, err
+	}
+	out.Trace = out.Trace.FromZero()
+	if note := NamespaceNote("the record", pods, objects); note != "" {
+		out.Notes = append(out.Notes, note)
+	}
+	for _, r := range runs {
+		note := "not recorded, and so not played: " + r.Missing
+		if r.Missing != "" && !slices.Contains(out.Notes, note) { // runs of one source mostly lack the same
+			out.Notes = append(out.Notes, note)
+		}
+	}
+	return out, nil
+}
+
+// playFrom returns the trace from a time on, in milliseconds since 1970. It begins at 0, with the pods that run at start.
+func playFrom(start int64, pods []record.Pod, nodes []record.Node, objects []record.Object) (Replay, error) {
+	out := Replay{Parts: map[string]Part{}, Namespaces: map[string]map[string]string{}, Hostnames: hostnames(nodes)}
+	lacks, taken := map[string]int{}, map[string]bool{}
+	var reader Reader
+	selected := map[string]bool{}
+	for i := range pods {
+		p := &pods[i]
+		if p.Ended != 0 && p.Ended <= start {
+			continue
+		}
+		part := Part{Row: p}
+		switch {
+		case p.Daemon && p.Node == "":
+			lacks["DaemonSet pods without a node"]++
+			continue
+		case p.Daemon, p.Bound != 0 && p.Bound <= start:
+			part.Node = p.Node
+		}
+		restored := reader.Pod(p)
+		shape, why := amountsOf(p)
+		if why != "" {
+			lacks[why]++
+			continue
+		}
+		selectedKeys(restored.Spec.Affinity, selected)
+		name := workload.FreeName(label(p.Name, "pod"), taken)
+		taken[name] = true
+		out.Parts[name] = part
+		at := max(p.Arrived, start)
+		a := workload.Arrival{
+			At: float64(at-start) / 1000, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: shape},
+		}
+		if p.Ended != 0 {
+			a.Lifetime = float64(max(p.Ended-at, 1)) / 1000
+		}
+		out.Trace = append(out.Trace, a)
+		countUnplayed(p, lacks)
+	}
+	if len(out.Trace) == 0 {
+		return out, errors.New("the record has no pods that can be played")
+	}
+	slices.SortStableFunc(out.Trace, func(a, b workload.Arrival) int { return cmp.Compare(a.At, b.At) })
+	out.addObjects(objects, selected, lacks)
+	out.Notes = reader.Notes()
+	if len(lacks) > 0 {
+		out.Notes = append(out.Notes, "not played: "+describe(lacks))
+	}
+	return out, nil
+}
+
+// hostnames returns the names of nodes by their hostname labels, where these differ. Labels that cannot be read are none.
+func hostnames(nodes []record.Node) map[string]string {
+	out := map[string]string{}
+	for i := range nodes {
+		if host := record.Labels(nodes[i].Labels)[corev1.LabelHostname]; host != "" && host != nodes[i].Name {
+			out[host] = nodes[i].Name
+		}
+	}
+	return out
+}
+
+// begin returns when the record begins.
+func begin(pods []record.Pod, runs []record.Run) int64 {
+	if len(runs) > 0 {
+		return runs[0].From
+	}
+	first := int64(math.MaxInt64)
+	for i := range pods {
+		first = min(first, pods[i].Arrived)
+	}
+	return first
+}
+
+// amountsOf returns the amounts and tolerations of a pod, for measuring a cluster's room. why is the reason why the pod cannot be played;
+// it is empty if it can. Any user may create a pod with impossible requests.
+func amountsOf(p *record.Pod) (s workload.Shape, why string) {
+	s, _ = shapeOf(p) // what cannot be read counts as empty, and Reader notes it
+	s.NodeSelector = nil
+	amounts := s
+	amounts.Tolerations, amounts.GPUModels = nil, nil
+	tolerant := s
+	tolerant.GPUModels = nil
+	switch {
+	case amounts.Validate() != nil:
+		return s, "pods with requests that are out of range"
+	case tolerant.Validate() != nil:
+		return s, "pods with tolerations that Kubernetes refuses"
+	case s.Validate() != nil:
+		return s, "pods with a GPU model that has no name"
+	}
+	return s, ""
+}
+
+// selectedKeys adds the keys of namespaces' labels that the terms of an affinity name.
+func selectedKeys(a *corev1.Affinity, to map[string]bool) {
+	for _, t := range kube.PodTerms(a) {
+		if t.NamespaceSelector == nil {
+			continue
+		}
+		for key := range t.NamespaceSelector.MatchLabels {
+			to[key] = true
+		}
+		for _, r := range t.NamespaceSelector.MatchExpressions {
+			to[r.Key] = true
+		}
+	}
+}
+
+// addObjects adds the last labels of the namespaces whose keys are selected, and counts budgets.
+func (r *Replay) addObjects(objects []record.Object, selected map[string]bool, lacks map[string]int) {
+	var reader Reader
+	budgets := map[string]bool{}
+	for i := range objects {
+		switch o := &objects[i]; o.Kind {
+		case record.KindNamespace:
+			labels := reader.Labels(o)
+			maps.DeleteFunc(labels, func(key, _ string) bool { return !selected[key] })
+			r.Namespaces[o.Name] = labels
+		case record.KindBudget:
+			if !o.Gone {
+				budgets[o.Namespace] = true
+			}
+		}
+	}
+	for _, part := range r.Parts {
+		if budgets[part.Row.Namespace] {
+			lacks["disruption budgets"]++
+		}
+	}
+}
+
+// countUnplayed counts the properties of a pod that a replay leaves out.
+func countUnplayed(p *record.Pod, lacks map[string]int) {
+	other := record.Labels(p.Labels)[workload.LabelManagedBy] // Reader notes what cannot be read
+	for what, has := range map[string]bool{
+		"volume claims": p.Claims != "", "image pulls": p.Images != "", "owners, and so the default spreading": p.OwnerKind != "" && !p.Daemon,
+		"their own schedulers":                 p.Scheduler != "" && p.Scheduler != corev1.DefaultSchedulerName,
+		"the label " + workload.LabelManagedBy: other != "" && other != workload.ManagedBy,
+	} {
+		if has {
+			lacks[what]++
+		}
+	}
+}
