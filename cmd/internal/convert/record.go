@@ -12,7 +12,7 @@ import (
 )
 
 // measuredFlags are the flags that have no effect on a record.
-var measuredFlags = []string{"format", "part", "step", "days", "limit", "request-percentile", "no-requests"}
+var measuredFlags = []string{"format", "step", "days", "limit"}
 
 // toRecord makes a record of Prometheus' history, or a new one of kubectl's output or of a trace.
 func toRecord(c *ucli.Context, log zerolog.Logger) error {
