@@ -70,8 +70,8 @@ type schedulerSum struct {
 }
 
 type waiting struct {
-	created         time.Time
-	reason, message unique.Handle[string] // thousands of pods wait for the same reason
+	created                time.Time
+	reason, message, needs unique.Handle[string] // thousands of pods wait for the same reason
 }
 
 // New returns an empty cluster.
@@ -202,7 +202,7 @@ func (c *Cluster) setPod(p Pod, now time.Time, watched bool) {
 	}
 	if p.Node == "" {
 		sum.scheduler.pending++
-		c.pending[k] = waiting{p.Created, unique.Make(p.Reason), unique.Make(p.Message)}
+		c.pending[k] = waiting{p.Created, unique.Make(p.Reason), unique.Make(p.Message), unique.Make(p.Needs)}
 	} else {
 		sum.node = c.node(p.Node)
 		sum.node.add(sum, 1)
@@ -352,6 +352,7 @@ func (c *Cluster) oldestPending(limit int) []PendingPod {
 		out = append(out, PendingPod{
 			Namespace: k.namespace.Value(), Name: k.name, Workload: c.pods[k].workload.Value(), Scheduler: c.pods[k].scheduler.name,
 			Created: w.created, Reason: w.reason.Value(), Message: w.message.Value(),
+			Needs: w.needs.Value(),
 		})
 	}
 	slices.SortFunc(out, func(a, b PendingPod) int {

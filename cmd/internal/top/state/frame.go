@@ -119,6 +119,7 @@ type PendingPod struct {
 	Created   time.Time
 	Reason    string // Unschedulable, SchedulingGated, …; empty before the first attempt
 	Message   string
+	Needs     string // node labels that it selects
 }
 
 // Scheduler counts the pods that name one scheduler in spec.schedulerName.

@@ -74,7 +74,7 @@ func (c *Cluster) Pod(namespace, name string) (pod ListedPod, waits string, foun
 		return ListedPod{Namespace: namespace, Name: name}, "", false
 	}
 	if w, waiting := c.pending[k]; waiting {
-		waits = (&PendingPod{Reason: w.reason.Value(), Message: w.message.Value()}).Why()
+		waits = (&PendingPod{Reason: w.reason.Value(), Message: w.message.Value(), Needs: w.needs.Value()}).Why()
 	}
 	return c.listed(k, &p), waits, true
 }
@@ -130,6 +130,7 @@ type Pod struct {
 	Scheduled time.Time // when PodScheduled became true, to the second; else zero
 	Reason    string    // from PodScheduled while it is false
 	Message   string
+	Needs     string // of a pending pod: the node labels that it selects; see cluster.Pod.Where
 }
 
 // podOf converts an API pod. It computes the effective request as kube-scheduler does, from
@@ -148,6 +149,10 @@ func podOf(p *v1.Pod) Pod {
 	out.Claims = kube.ClaimNames(p)
 	if p.Status.ExtendedResourceClaimStatus != nil { // a claim holds its GPUs
 		out.GPU, out.Devices = 0, 0
+	}
+	if out.Node == "" {
+		plain, _ := kube.Pod(p)
+		out.Needs = Printable(plain.Where())
 	}
 	for i := range p.Status.Conditions {
 		c := &p.Status.Conditions[i]
@@ -250,9 +255,16 @@ func (c *Cluster) placements() map[*schedulerSum][]placement {
 	return all
 }
 
-// Why says on one line why the pod waits. It keeps from kube-scheduler's message what differs from pod to pod: the reasons,
-// with the number of nodes that each excludes.
+// Why says on one line why the pod waits, and before that which nodes it needs. It keeps from kube-scheduler's message what differs from
+// pod to pod: the reasons, with the number of nodes that each excludes.
 func (p *PendingPod) Why() string {
+	if p.Needs != "" {
+		return "needs " + p.Needs + ": " + p.reason()
+	}
+	return p.reason()
+}
+
+func (p *PendingPod) reason() string {
 	switch {
 	case p.Reason == "" && p.Message == "":
 		return "no scheduler has tried it yet"
@@ -334,7 +346,7 @@ func CausesOf(pods []PendingPod) []Cause {
 	for i := range pods {
 		all, _ := exclusions(pods[i].Message)
 		if all == nil {
-			count(pods[i].Why(), 0)
+			count(pods[i].reason(), 0)
 		}
 		for k, x := range all {
 			if !slices.ContainsFunc(all[:k], func(before exclusion) bool { return before.reason == x.reason }) {
@@ -489,7 +501,7 @@ func (n *Node) Texts() []string {
 
 // Texts returns what the filter searches of a pending pod.
 func (p *PendingPod) Texts() []string {
-	return []string{p.Namespace + "/" + p.Name, p.Workload, p.Scheduler, p.Reason, p.Message}
+	return []string{p.Namespace + "/" + p.Name, p.Workload, p.Scheduler, p.Reason, p.Message, p.Needs}
 }
 
 // Texts returns what the filter searches of a pod.

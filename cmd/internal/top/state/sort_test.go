@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
 )
 
 var nodes = []Node{
@@ -96,6 +97,21 @@ func TestWhy(t *testing.T) {
 		if got := (&PendingPod{Reason: c.reason, Message: c.message}).Why(); got != c.want {
 			t.Errorf("%q, %q: %q, want %q", c.reason, c.message, got, c.want)
 		}
+	}
+}
+
+func TestWhySaysWhatAPodNeeds(t *testing.T) {
+	p := &PendingPod{Reason: "Unschedulable", Message: "0/2 nodes are available: 2 Insufficient cpu.", Needs: "disk=ssd"}
+	if got := p.Why(); got != "needs disk=ssd: 2 Insufficient cpu" {
+		t.Errorf("%q", got)
+	}
+	pod := &v1.Pod{Spec: v1.PodSpec{NodeSelector: map[string]string{"disk": "s\x1b[2Jsd"}}}
+	if got := podOf(pod).Needs; got == "" || strings.Contains(got, "\x1b") {
+		t.Errorf("%q", got)
+	}
+	pod.Spec.NodeName = "n"
+	if got := podOf(pod).Needs; got != "" {
+		t.Errorf("a pod with a node needs %q", got)
 	}
 }
 
