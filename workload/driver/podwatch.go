@@ -221,9 +221,8 @@ func (w *podWatch) of(deployments map[string]workload.Deployment, is func(*pod) 
 }
 
 // The states of pods that of finds.
-func (x *pod) pending() bool       { return x.here && !x.bound }
-func (x *pod) unschedulable() bool { return x.here && x.refused }
-func (x *pod) leftUnplaced() bool  { return !x.here && !x.placed }
+func (x *pod) pending() bool      { return x.here && !x.bound }
+func (x *pod) leftUnplaced() bool { return !x.here && !x.placed }
 
 // forgetGone forgets the pods that are gone.
 func (w *podWatch) forgetGone() {
