@@ -127,6 +127,7 @@ type pendingPod struct {
 	Created   time.Time `json:"createdAt"`
 	Reason    string    `json:"reason"`
 	Message   string    `json:"message"`
+	Needs     string    `json:"needs"` // node labels that it selects, as "disk=ssd"
 }
 
 // documentOf converts a frame. Nodes keep their order.
@@ -153,7 +154,7 @@ func documentOf(f *state.Frame) Document {
 	for _, p := range f.Pending {
 		d.Pending = append(d.Pending, pendingPod{
 			Namespace: p.Namespace, Name: p.Name, Scheduler: p.Scheduler,
-			Created: p.Created.UTC(), Reason: p.Reason, Message: p.Message,
+			Created: p.Created.UTC(), Reason: p.Reason, Message: p.Message, Needs: p.Needs,
 		})
 	}
 	return d

@@ -311,6 +311,7 @@ func fullFrame() state.Frame {
 		pod("e", "", "gnn", use{1, 1, 0}),
 	}, noon)
 	why := pod("e", "", "gnn", use{1, 1, 0})
+	why.Needs = "disk=ssd"
 	why.Reason, why.Message = "Unschedulable", `0/5 nodes are available: 5 Insufficient "cpu" & <memory>.`
 	c.SetPod(why, noon)
 	c.SetPod(pod("d", "node-2", "gnn", use{1, 1, 0}), noon)

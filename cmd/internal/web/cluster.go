@@ -76,6 +76,7 @@ type pending struct {
 	Created   time.Time `json:"created"`
 	Reason    string    `json:"reason"`
 	Message   string    `json:"message"`
+	Needs     string    `json:"needs,omitempty"` // node labels that it selects
 }
 
 // publishCluster publishes the cluster, if it is read.
@@ -126,7 +127,7 @@ func nodeOf(n *state.Node) node {
 }
 
 func pendingOf(p *state.PendingPod) pending {
-	return pending{p.Namespace + "/" + p.Name, p.Workload, p.Scheduler, p.Created.UTC(), p.Reason, p.Message}
+	return pending{p.Namespace + "/" + p.Name, p.Workload, p.Scheduler, p.Created.UTC(), p.Reason, p.Message, p.Needs}
 }
 
 func usageOf(u state.Usage) usage { return usage{u.Requested, u.Allocatable} }

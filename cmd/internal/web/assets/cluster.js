@@ -58,7 +58,7 @@ export function cluster(main, news) {
     else map.show(workers.filter(fits).map((n) => ({name: n.name, zone: n.zone, ready: n.ready, value: kinds[state.kind].value(n), about: about(n)})));
     update(waiting, ...(c.pending.length ? [table("Pending pods, the oldest first: " + c.pending.length + " of " + c.totals.pending, [
       {title: "Pod", name: true, text: (p) => p.pod}, {title: "Age", right: true, text: (p) => age(p.created)}, {title: "Scheduler", text: (p) => p.scheduler},
-      {title: "Reason", text: (p) => p.reason || "-"}, {title: "Message", text: (p) => p.message || "-"},
+      {title: "Reason", text: (p) => p.reason || "-"}, {title: "Needs", text: (p) => p.needs || "-"}, {title: "Message", text: (p) => p.message || "-"},
     ], c.pending, (p) => p.pod)] : []));
   }
   draw();
