@@ -37,10 +37,17 @@ func (r Requirement) met(labels map[string]string) bool {
 	return false
 }
 
-// BothTerms returns terms that are met where one of each of two lists is met. An empty list is met everywhere.
+// mostTerms is the largest number of terms that BothTerms makes of two lists: whoever writes manifests could ask for any number.
+const mostTerms = 1024
+
+// BothTerms returns terms that are met where one of each of two lists is met. An empty list is met everywhere. If they would be too many, it
+// returns the first list.
 func BothTerms(a, b [][]Requirement) (both [][]Requirement) {
-	if len(a) == 0 || len(b) == 0 {
+	switch {
+	case len(a) == 0 || len(b) == 0:
 		return append(a, b...)
+	case len(a)*len(b) > mostTerms:
+		return a
 	}
 	for _, x := range a {
 		for _, y := range b {

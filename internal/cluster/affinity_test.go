@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -50,6 +51,9 @@ func TestBothTerms(t *testing.T) {
 	a, b := []Requirement{{"a", "Exists", nil}}, []Requirement{{"b", "Exists", nil}}
 	if got := (&Pod{NodeAffinity: BothTerms([][]Requirement{a, b}, [][]Requirement{b})}).Where(); got != "a, b or b, b" {
 		t.Errorf("%q", got)
+	}
+	if many := slices.Repeat([][]Requirement{a}, 100); len(BothTerms(many, many)) != len(many) {
+		t.Error("terms without limit")
 	}
 	n := &Node{Labels: map[string]string{"a": ""}, Allocatable: Resources{Pods: 1}}
 	for _, c := range []struct {

@@ -42,7 +42,7 @@ func recorded(t *testing.T, p policy.Reader, fingerprint uint64) decision.Record
 	return recordedOn(t, p, fingerprint, snapshot(), small)
 }
 
-// small is what a small pod requests.
+// small holds the requests of a small pod.
 var small = cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}
 
 // scarce is snapshot with an SSD on the emptiest node, which one pod of four needs.

@@ -255,8 +255,8 @@ func (c *Cluster) placements() map[*schedulerSum][]placement {
 	return all
 }
 
-// Why says on one line why the pod waits, and before that which nodes it needs. It keeps from kube-scheduler's message what differs from
-// pod to pod: the reasons, with the number of nodes that each excludes.
+// Why says on one line which node labels the pod needs, and why it waits. Of kube-scheduler's message it keeps the reasons, with the
+// number of nodes that each excludes.
 func (p *PendingPod) Why() string {
 	if p.Needs != "" {
 		return "needs " + p.Needs + ": " + p.reason()
