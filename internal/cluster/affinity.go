@@ -40,8 +40,8 @@ func (r Requirement) met(labels map[string]string) bool {
 // mostTerms is the largest number of terms that BothTerms makes of two lists: whoever writes manifests could ask for any number.
 const mostTerms = 1024
 
-// BothTerms returns terms that are met where one of each of two lists is met. An empty list is met everywhere. If they would be too many, it
-// returns the first list.
+// BothTerms returns terms that are met where one of each of two lists is met. An empty list is met everywhere. If they would be too many,
+// it returns the first list.
 func BothTerms(a, b [][]Requirement) (both [][]Requirement) {
 	switch {
 	case len(a) == 0 || len(b) == 0:
