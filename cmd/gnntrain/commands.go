@@ -55,7 +55,6 @@ func onlineFlags() []ucli.Flag {
 }
 
 func gpuCommand() *ucli.Command {
-	d := value.Defaults()
 	return &ucli.Command{
 		Name: "gpu", Usage: "train a network for GPU clusters on workloads drawn from a trace",
 		Description: "The network learns what each node contributes to the GPUs that are left idle though pods want them, at 60 to 130%\n" +
@@ -70,16 +69,37 @@ func gpuCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "data", Usage: "`DIR`ectory of the trace: openb_node_list_gpu_node.csv and all openb_pod_list_*.csv"},
 			&ucli.StringFlag{Name: "nodes", Usage: "CSV `FILE` of the nodes, instead of the one in --data"},
 			&ucli.StringSliceFlag{Name: "pods", Usage: "CSV `FILE` of pods, instead of those in --data; may be repeated"},
-			&ucli.StringFlag{Name: "start", Usage: "checkpoint `FILE` of a network to begin with, of the same architecture, " +
-				"instead of random weights"},
-			&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with the hyperparameters; flags take precedence"},
 			&ucli.BoolFlag{Name: "typical-only", Usage: "write only the typical pods of the files beside --out, " +
 				"for a network that was trained on them"},
-			&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
-			&ucli.Uint64Flag{Name: "seed", Value: d.Seed, Usage: "`SEED` of everything random"},
-		}, fileFlags("gpu-gnn.safetensors for gnn, gpu-dqn for mlp, gpu-linear for linear, and gpu-acgnn or gpu-acdqn for an actor-critic")),
+		}, valueFlags(), fileFlags("gpu-gnn.safetensors for gnn, gpu-dqn for mlp, gpu-linear for linear, and gpu-acgnn or gpu-acdqn for an actor-critic")),
 			cli.Group{Heading: "files and progress", Flags: "events progress log-scrolling"}),
 		Action: trainGPU,
+	}
+}
+
+func kindsCommand() *ucli.Command {
+	return &ucli.Command{
+		Name: "kinds", Usage: "train a network that sets prices of room for kinds of pods",
+		Description: "The network learns how long the pods of each kind will wait, from episodes on clusters where some nodes have what few have.\n" +
+			"The rule linear plays the first episodes. What more the pods of a kind wait if a place is lost is the price of a place.\n\n" +
+			"Examples:\n" +
+			"   gnntrain kinds                            # minutes; writes kinds-gnn.safetensors\n" +
+			"   gnntrain kinds --resume                   # continues that run after Ctrl-C\n" +
+			"   gnntrain kinds --print-config >my.yaml && gnntrain kinds --config my.yaml --out my.safetensors",
+		Flags: cli.Grouped(slices.Concat(valueFlags(), fileFlags("kinds-gnn.safetensors for gnn, kinds-dqn for mlp")),
+			cli.Group{Heading: "files and progress", Flags: "events progress log-scrolling"}),
+		Action: trainKinds,
+	}
+}
+
+// valueFlags returns the flags of both trainings of values.
+func valueFlags() []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.StringFlag{Name: "start", Usage: "checkpoint `FILE` of a network to begin with, of the same architecture, " +
+			"instead of random weights"},
+		&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with the hyperparameters; flags take precedence"},
+		&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
+		&ucli.Uint64Flag{Name: "seed", Value: value.Defaults().Seed, Usage: "`SEED` of everything random"},
 	}
 }
 
@@ -95,7 +115,7 @@ func pickCommand() *ucli.Command {
 			"   gnntrain pick --out my.safetensors my-1.safetensors my-2.safetensors my-3.safetensors",
 		Flags: []ucli.Flag{
 			&ucli.StringFlag{Name: "out", Required: true, Usage: "`FILE` to write the best network to"},
-			&ucli.IntFlag{Name: "episodes", Usage: "judge again on `NUMBER` further held-out episodes; not for networks on the GPU graph"},
+			&ucli.IntFlag{Name: "episodes", Usage: "judge again on `NUMBER` further held-out episodes; not for networks of gpu and kinds"},
 		},
 		Action: pick,
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -19,17 +20,21 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-func trainGPU(c *ucli.Context) (err error) {
+func trainGPU(c *ucli.Context) error { return trainValues(c, value.Defaults()) }
+
+func trainKinds(c *ucli.Context) error { return trainValues(c, value.KindDefaults()) }
+
+// trainValues trains a network that values the centres of stars. The configuration is that of the flags, else the given one.
+func trainValues(c *ucli.Context, cfg value.Config) (err error) {
 	if c.NArg() > 0 {
 		return exit.Usagef("unexpected argument %q", c.Args().First())
 	}
-	cfg, err := gpuConfig(c)
-	if err != nil {
+	if cfg, err = valueConfig(c, cfg); err != nil {
 		return err
 	}
 	var resume *run.State
 	if c.Bool("resume") {
-		if resume, err = loadState(c, filesOf(c, gpuVariant(cfg)).state, []string{"config", "seed", "start"}); err != nil {
+		if resume, err = loadState(c, filesOf(c, valueVariant(cfg)).state, []string{"config", "seed", "start"}); err != nil {
 			return err
 		}
 		if cfg, err = value.Resumed(resume); err != nil {
@@ -39,20 +44,22 @@ func trainGPU(c *ucli.Context) (err error) {
 	if c.Bool("print-config") {
 		return cli.Written(c)(yaml.Marshal(cfg))
 	}
-	f := filesOf(c, gpuVariant(cfg))
-	return trainGPUConfig(c, cfg, resume, f)
+	return trainConfig(c, cfg, resume, filesOf(c, valueVariant(cfg)))
 }
 
-// trainGPUConfig trains a network for GPU clusters and writes the best one.
-func trainGPUConfig(c *ucli.Context, cfg value.Config, resume *run.State, f runFiles) (err error) {
+// trainConfig trains a network and writes the best one.
+func trainConfig(c *ucli.Context, cfg value.Config, resume *run.State, f runFiles) (err error) {
 	t := value.Trainer{Config: cfg}
 	t.Resume, t.State = resume, f.state
-	if t.Nodes, t.Family, err = gpuFamily(c); err != nil {
-		return err
+	gpus := cfg.Graph != checkpoint.KindsGraph
+	if gpus {
+		if t.Nodes, t.Family, err = gpuFamily(c); err != nil {
+			return err
+		}
 	}
 	if start := c.String("start"); start != "" {
 		if t.Start, err = checkpoint.Load(start); err != nil {
-			return exit.New(exit.Checkpoint, err, "name a network that gnntrain gpu wrote")
+			return exit.New(exit.Checkpoint, err, "name a network that the same command wrote")
 		}
 		if err := t.CheckStart(); err != nil { // before anything is written
 			return exit.New(exit.Usage, fmt.Errorf("--start %s: %w", start, err),
@@ -62,8 +69,10 @@ func trainGPUConfig(c *ucli.Context, cfg value.Config, resume *run.State, f runF
 	if err := cli.Writable(f.out); err != nil {
 		return err
 	}
-	if err := value.TypicalPods(t.Family).Save(f.out); err != nil || c.Bool("typical-only") {
-		return err
+	if gpus {
+		if err := value.TypicalPods(t.Family).Save(f.out); err != nil || c.Bool("typical-only") {
+			return err
+		}
 	}
 	events, err := f.open(c, firstStep(t.Resume))
 	if err != nil {
@@ -77,32 +86,32 @@ func trainGPUConfig(c *ucli.Context, cfg value.Config, resume *run.State, f runF
 	return errors.Join(x.run(c, f, events), events.Close())
 }
 
-// gpuVariant returns the name of the configuration's network.
-func gpuVariant(c value.Config) string {
+// valueVariant returns the name of the configuration's network.
+func valueVariant(c value.Config) string {
 	name := map[checkpoint.Encoder]string{checkpoint.GNN: "gnn", checkpoint.MLP: "dqn", checkpoint.Linear: "linear"}[c.Encoder]
 	if c.Head == checkpoint.ActorCritic {
 		name = "ac" + name
 	}
-	return "gpu-" + name
+	return string(cmp.Or(c.Graph, checkpoint.GPUGraph)) + "-" + name
 }
 
-// gpuConfig returns the configuration of the file and the flags.
-func gpuConfig(c *ucli.Context) (value.Config, error) {
-	cfg := value.Defaults()
+// valueConfig returns the configuration of the file and the flags, with other fields as in cfg.
+func valueConfig(c *ucli.Context, cfg value.Config) (value.Config, error) {
+	hint := "gnntrain " + c.Command.Name + " --print-config prints such a file"
 	if path := c.String("config"); path != "" {
 		b, err := os.ReadFile(path)
 		if err != nil {
-			return cfg, exit.New(exit.Usage, err, "gnntrain gpu --print-config prints such a file")
+			return cfg, exit.New(exit.Usage, err, hint)
 		}
-		if cfg, err = value.Read(path, b); err != nil {
-			return cfg, exit.New(exit.Usage, err, "gnntrain gpu --print-config prints such a file")
+		if cfg, err = cfg.Read(path, b); err != nil {
+			return cfg, exit.New(exit.Usage, err, hint)
 		}
 	}
 	if c.IsSet("seed") {
 		cfg.Seed = c.Uint64("seed")
 	}
 	if err := cfg.Validate(); err != nil {
-		return cfg, exit.New(exit.Usage, err, "see gnntrain gpu --help")
+		return cfg, exit.New(exit.Usage, err, "see gnntrain "+c.Command.Name+" --help")
 	}
 	return cfg, nil
 }

@@ -51,7 +51,7 @@ func app() *ucli.App {
 
 // commands lists the commands that the help shows.
 func commands() []*ucli.Command {
-	return []*ucli.Command{gpuCommand(), pickCommand(), work.Command(program())}
+	return []*ucli.Command{gpuCommand(), kindsCommand(), pickCommand(), work.Command(program())}
 }
 
 // dispatch starts the kind of training that the flags ask for.

@@ -14,6 +14,7 @@ import (
 func train(*ucli.Context) error       { return errNoTorch }
 func learnOnline(*ucli.Context) error { return errNoTorch }
 func trainGPU(*ucli.Context) error    { return errNoTorch }
+func trainKinds(*ucli.Context) error  { return errNoTorch }
 func pick(*ucli.Context) error        { return errNoTorch }
 
 func handlers() map[string]workers.Handler { return nil }

@@ -51,7 +51,7 @@ func readCandidate(path string) (c candidate, err error) {
 
 // judge sets the score anew, by episodes that follow those that chose the run's network.
 func (c *candidate) judge(episodes int) error {
-	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
+	if c.Manifest.Architecture.Stars() {
 		return exit.New(exit.Usage, fmt.Errorf("%s is on the %s graph", c.path, c.Manifest.Architecture.Graph), "leave --episodes out")
 	}
 	job, err := learn.ReadJob(c.path, c.Manifest.Config, "")

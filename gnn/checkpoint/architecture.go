@@ -29,6 +29,11 @@ const (
 	ClusterGraph Graph = ""    // graph.Graph: any cluster
 	GPUGraph     Graph = "gpu" // graph.GPUNode: GPU clusters, device by device
 
+	// KindsGraph is kinds of pods and nodes: any cluster whose pods are counted (cluster.Demand). Each node sends to each kind how many more
+	// of its pods fit there, and the sums are features of the kind. The network values the kinds; it has one encoder, GNN. What a place
+	// is worth goes back to the nodes: see package supply.
+	KindsGraph Graph = "kinds"
+
 	// MixedGraph is ClusterGraph with the nodes' GPU devices, by the set devices: clusters where some nodes have GPUs
 	// and others have none.
 	MixedGraph Graph = "mixed"
@@ -88,10 +93,16 @@ func GraphOf(features []string) Graph {
 	return ClusterGraph
 }
 
+// Stars reports whether the graph is one of stars, whose centres the network values: see graph.GPUNode.
+func (a Architecture) Stars() bool { return a.Graph == GPUGraph || a.Graph == KindsGraph }
+
 // Layout returns the features that the network reads.
 func (a Architecture) Layout() (*feature.Layout, error) {
-	if a.Graph == GPUGraph {
+	switch a.Graph {
+	case GPUGraph:
 		return feature.NewGPULayout(a.Features)
+	case KindsGraph:
+		return feature.NewKindLayout(a.Features)
 	}
 	return feature.NewLayout(a.Features)
 }
@@ -118,8 +129,8 @@ var errTwoParts = errors.New("it holds two networks for mixed clusters, which ea
 
 // Validate checks the values. The error names the first that is wrong.
 func (a Architecture) Validate() error {
-	if a.Graph != ClusterGraph && a.Graph != GPUGraph && a.Graph != MixedGraph {
-		return fmt.Errorf("graph %q is not known (gpu, mixed, or none)", a.Graph)
+	if a.Graph != ClusterGraph && !a.Stars() && a.Graph != MixedGraph {
+		return fmt.Errorf("graph %q is not known (gpu, kinds, mixed, or none)", a.Graph)
 	}
 	if a.Graph == MixedGraph && a.Encoder == "" && len(a.Features) == 0 {
 		return errTwoParts
@@ -127,13 +138,16 @@ func (a Architecture) Validate() error {
 	if a.Encoder != GNN && a.Encoder != MLP && (a.Encoder != Linear || a.Graph != GPUGraph) {
 		return fmt.Errorf("encoder %q is not known (gnn, mlp; linear for the graph gpu)", a.Encoder)
 	}
+	if a.Graph == KindsGraph && (a.Encoder != GNN || a.Head != DQN) {
+		return fmt.Errorf("the graph kinds has the encoder gnn and the head dqn, not %s and %s", a.Encoder, a.Head)
+	}
 	if a.Head != DQN && a.Head != ActorCritic {
 		return fmt.Errorf("head %q is not known (dqn, actor-critic)", a.Head)
 	}
 	if a.Hidden < 4 || a.Hidden > 1024 {
 		return fmt.Errorf("hidden size %d is outside 4 to 1024", a.Hidden)
 	}
-	if _, err := a.Layout(); err != nil || a.Graph == GPUGraph {
+	if _, err := a.Layout(); err != nil || a.Stars() {
 		return err
 	}
 	if want := GraphOf(a.Features); a.Graph != want {
@@ -146,7 +160,7 @@ func (a Architecture) Validate() error {
 // be valid.
 func (a Architecture) Layers() []Layer {
 	switch {
-	case a.Graph != GPUGraph:
+	case !a.Stars():
 		w, parts := a.widths(), parts{Messages: a.Encoder == GNN}
 		parts.Paths = w[Path] > 0
 		if a.Residual {
@@ -156,19 +170,22 @@ func (a Architecture) Layers() []Layer {
 	case a.Encoder == Linear:
 		return linearLayers("")
 	}
-	return nodeLayers(a.Hidden, a.Encoder == GNN, "")
+	return nodeLayers(a.Hidden, a.devices(), "")
 }
 
 // Actor lists the layers of the actor in a network on GPUGraph with actor and critic; none in other networks.
 func (a Architecture) Actor() []Layer {
 	switch {
-	case a.Graph != GPUGraph || a.Head != ActorCritic:
+	case !a.Stars() || a.Head != ActorCritic:
 		return nil
 	case a.Encoder == Linear:
 		return linearLayers(ActorPrefix)
 	}
-	return nodeLayers(a.Hidden, a.Encoder == GNN, ActorPrefix)
+	return nodeLayers(a.Hidden, a.devices(), ActorPrefix)
 }
+
+// devices reports whether devices send messages to their node.
+func (a Architecture) devices() bool { return a.Encoder == GNN && a.Graph == GPUGraph }
 
 // ActorPrefix begins the names of the actor's parameters in a network on the GPU graph with actor and
 // critic. The critic's names have no prefix.
@@ -189,7 +206,7 @@ func (a Architecture) Inputs() map[Kind][]feature.Feature {
 	return map[Kind][]feature.Feature{
 		Node: feature.List(l.Node), Group: feature.List(l.Group), Pod: feature.List(l.Pod),
 		Cluster: feature.List(l.Cluster), Candidate: feature.List(l.Candidate), Path: feature.List(l.Path),
-		Device: make([]feature.Feature, feature.DeviceKnots), // only on GPUGraph
+		Device: make([]feature.Feature, feature.DeviceKnots), // only on graphs of stars
 	}
 }
 

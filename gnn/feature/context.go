@@ -11,7 +11,8 @@ type Node struct {
 	Offered     *Offered
 	Star        []float32 // the node with its devices, StarWidth numbers; nil without devices or in a layout that does not read them
 
-	*GPUNode // only on the GPU graph
+	*GPUNode       // only on the GPU graph
+	Kind     *Kind // only on the graph of kinds
 }
 
 // Offered holds the allocatable resources of all nodes together.
@@ -60,7 +61,8 @@ type Candidates struct {
 	Stars          []Star         // of each candidate; none in a layout that does not read devices
 	GPUs           []float32      // features of the cluster in GPUBase; none in such a layout
 
-	*GPUCluster // only on the GPU graph, where no other field is set
+	*GPUCluster        // only on the GPU graph, where no other field is set
+	Kinds       *Kinds // only on the graph of kinds, likewise
 
 	Shares []Share // of each candidate; Measure sets them
 

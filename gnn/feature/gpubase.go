@@ -16,7 +16,7 @@ var GPUBase = &Set{
 	Name:    "base",
 	Doc:     "Devices, CPU and memory that are free, and which typical pods fit.",
 	Version: 1,
-	GPU:     true,
+	Stars:   GPUStars,
 	Node: []NodeBlock{
 		One("cpu", "free units of CPU / 8, up to 8", func(n *Node) float32 { return float32(min(n.Units/8, most)) }),
 		inDomain(Fraction, One("memory", "free / allocatable memory", func(n *Node) float32 {

@@ -35,6 +35,9 @@ func NewLayout(names []string) (*Layout, error) { return newLayout(names, Base) 
 // NewGPULayout is NewLayout for sets of the GPU graph; without names it returns the layout of GPUBase.
 func NewGPULayout(names []string) (*Layout, error) { return newLayout(names, GPUBase) }
 
+// NewKindLayout is NewLayout for sets of the graph of kinds; without names it returns the layout of KindBase.
+func NewKindLayout(names []string) (*Layout, error) { return newLayout(names, KindBase) }
+
 // newLayout returns the layout of the named sets for the graph of the usual set, or of that set if there are no names.
 func newLayout(names []string, usual *Set) (*Layout, error) {
 	chosen, err := choose(names, usual)
@@ -53,7 +56,7 @@ func newLayout(names []string, usual *Set) (*Layout, error) {
 	l.Widths = Widths{len(List(l.Node)), len(List(l.Group)), len(List(l.Pod)), len(List(l.Cluster)), len(List(l.Candidate)), len(List(l.Path))}
 	l.Split = splitOf(l.Candidate)
 	needed, of := []int{l.Widths.Node, l.Widths.Cluster}, "nodes and clusters"
-	if !usual.GPU {
+	if usual.Stars == "" {
 		needed, of = append(needed, l.Widths.Group, l.Widths.Pod, l.Widths.Candidate), "nodes, groups, pods, clusters and candidates"
 	}
 	if slices.Min(needed) == 0 {
@@ -90,7 +93,7 @@ func (s *Set) appendSchema(b []byte) []byte {
 		b = append(b, s.Name+":"...)
 	}
 	b = append(b, s.Version)
-	if s.GPU {
+	if s.Stars != "" {
 		return appendNames(append(b, DeviceKnots), List(s.Node), List(s.Cluster))
 	}
 	b = appendNames(b, List(s.Node), List(s.Group), List(s.Pod), List(s.Cluster), List(s.Candidate))
@@ -129,9 +132,9 @@ func choose(names []string, usual *Set) ([]*Set, error) {
 	}
 	chosen := make([]*Set, len(names))
 	for i, name := range names {
-		s, found := sets[setKey{usual.GPU, name}]
+		s, found := sets[setKey{usual.Stars, name}]
 		if !found {
-			return nil, fmt.Errorf("feature set %q is not known (%s)", name, strings.Join(namesOf(usual.GPU), ", "))
+			return nil, fmt.Errorf("feature set %q is not known (%s)", name, strings.Join(namesOf(usual.Stars), ", "))
 		}
 		if slices.Contains(names[:i], name) {
 			return nil, fmt.Errorf("feature set %q is named twice", name)

@@ -153,9 +153,10 @@ type Set struct {
 	Doc  string
 	// Version is part of the schema hash. Raise it only in a set that no shipped checkpoint reads.
 	Version byte
-	// GPU tells that the set is for the GPU graph. It has features of nodes and of the cluster alone, which depend on Node.State,
-	// Node.GPUNode and Candidates.GPUCluster.
-	GPU bool
+	// Stars names the graph of stars that the set is for; empty for the cluster graph. A set for stars has features of their centres
+	// (Node) and of the cluster alone. Those for GPUStars depend on Node.State, Node.GPUNode and Candidates.GPUCluster, those for KindStars
+	// on Node.Kind and Candidates.Kinds.
+	Stars string
 
 	Node      []NodeBlock
 	Group     []GroupBlock
@@ -172,29 +173,34 @@ type Set struct {
 	Devices bool
 }
 
-// setKey identifies a set: the two graphs may have sets of the same name.
-type setKey struct {
-	gpu  bool
-	name string
-}
+// The graphs of stars.
+const (
+	GPUStars  = "gpu"   // a node and its GPU devices
+	KindStars = "kinds" // a kind of pods and its places
+)
+
+// setKey identifies a set: the graphs may have sets of the same name.
+type setKey struct{ stars, name string }
 
 // sets are the registered sets.
-var sets = map[setKey]*Set{{false, Base.Name}: Base, {true, GPUBase.Name}: GPUBase}
+var sets = map[setKey]*Set{
+	{"", Base.Name}: Base, {GPUStars, GPUBase.Name}: GPUBase, {KindStars, KindBase.Name}: KindBase,
+}
 
-// Sets returns the registered sets, those of the GPU graph last, sorted by name.
+// Sets returns the registered sets, those of graphs of stars last, sorted by name.
 func Sets() (all []*Set) {
-	for _, gpu := range []bool{false, true} {
-		for _, name := range namesOf(gpu) {
-			all = append(all, sets[setKey{gpu, name}])
+	for _, stars := range []string{"", GPUStars, KindStars} {
+		for _, name := range namesOf(stars) {
+			all = append(all, sets[setKey{stars, name}])
 		}
 	}
 	return all
 }
 
 // namesOf returns the sorted names of the sets for one graph.
-func namesOf(gpu bool) (names []string) {
+func namesOf(stars string) (names []string) {
 	for k := range sets {
-		if k.gpu == gpu {
+		if k.stars == stars {
 			names = append(names, k.name)
 		}
 	}
@@ -205,7 +211,7 @@ func namesOf(gpu bool) (names []string) {
 // Register makes a set known by its name. It panics if a set of the same graph has that name. Call it from an init
 // function: it is not safe for concurrent use.
 func Register(s *Set) {
-	key := setKey{s.GPU, s.Name}
+	key := setKey{s.Stars, s.Name}
 	if sets[key] != nil || s.Name == "" {
 		panic(fmt.Sprintf("feature: a set named %q is registered already, or the name is empty", s.Name))
 	}

@@ -51,7 +51,7 @@ func TestLayoutOfSeveralSets(t *testing.T) {
 
 func TestLayoutErrors(t *testing.T) {
 	feature.Register(&feature.Set{Name: "empty"})
-	feature.Register(&feature.Set{Name: "empty", GPU: true})
+	feature.Register(&feature.Set{Name: "empty", Stars: feature.GPUStars})
 	for _, c := range []struct {
 		names []string
 		want  string
@@ -72,7 +72,7 @@ func TestLayoutErrors(t *testing.T) {
 func TestRegisterRefusesATakenName(t *testing.T) {
 	for name, register := range map[string]func(){
 		"set":     func() { feature.Register(&feature.Set{Name: "base"}) },
-		"GPU set": func() { feature.Register(&feature.Set{Name: "base", GPU: true}) },
+		"GPU set": func() { feature.Register(&feature.Set{Name: "base", Stars: feature.GPUStars}) },
 		"no name": func() { feature.Register(&feature.Set{}) },
 	} {
 		func() {

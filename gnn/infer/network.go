@@ -65,7 +65,7 @@ func New(c *checkpoint.Checkpoint, of ...checkpoint.Graph) (*Network, error) {
 		return nil, err
 	}
 	n := &Network{arch: a, fingerprint: c.Fingerprint(), layout: layout, h: a.Hidden}
-	if a.Graph == checkpoint.GPUGraph {
+	if a.Stars() {
 		n.critic = newTower(c, a.Layers())
 		if n.actor = n.critic; a.Actor() != nil {
 			n.actor = newTower(c, a.Actor())

@@ -22,6 +22,7 @@ run() { # a network's name, a seed, and the network whose rule it begins with, i
 		inputs=(gpu --data "$OPENB") job+=(--config "scheduler/learn/value/runs/$name.yaml")
 		for w in $FAMILY; do inputs+=(--pods "$OPENB/openb_pod_list_$w.csv"); done
 		;;
+	kinds-*) inputs=(kinds) ;;
 	gnn | dqn | acgnn | acdqn) job+=(--variant "$name" --config scheduler/learn/runs/balance.yaml --residual "$rule") ;;
 	*) job+=(--config "scheduler/learn/runs/$name.yaml") ;;
 	esac
@@ -72,6 +73,6 @@ for name in "$@"; do
 	for seed in $(seeds "$name"); do runs+=("$made/$name-$seed.safetensors"); done
 	echo "$name:"
 	more=(--episodes 200) # a run's own held-out episodes chose its network, so luck is in that score
-	case $name in gpu-*) more=() ;; esac
+	case $name in gpu-* | kinds-*) more=() ;; esac
 	bin/gnntrain pick "${more[@]}" --out "$shipped/$name.safetensors" "${runs[@]}"
 done

@@ -81,6 +81,11 @@ func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error)
 		}
 		p.demand.beginWith(ctx, args)
 		m := openModel(ctx, args, p.profile, &p.active)
+		if m.kinds {
+			if p.arrivals, err = watchArrivals(p.handle, p.profile); err != nil {
+				return err
+			}
+		}
 		go m.watch(ctx, args.ReloadInterval.Duration)
 		return nil
 	}

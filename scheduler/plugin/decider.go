@@ -182,7 +182,8 @@ func (n *networkDecider) fingerprint() uint64 { return n.net.Fingerprint() }
 
 // readsDevices reports whether the network sees devices, and so depends on the typical pods and chooses devices too.
 func (n *networkDecider) readsDevices() bool {
-	return n.net.Architecture().Graph != checkpoint.ClusterGraph
+	graph := n.net.Architecture().Graph
+	return graph != checkpoint.ClusterGraph && graph != checkpoint.KindsGraph
 }
 
 func (n *networkDecider) typicalPods() countedPods {

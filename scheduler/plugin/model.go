@@ -23,16 +23,18 @@ type model struct {
 	missing  bool        // whether the file was not there when it was last looked for
 
 	talks bool // the profile knows of traffic
+	kinds bool // the profile counts pods by kind
 }
 
 // openModel loads the checkpoint that args name and stores its decider in active. A checkpoint that
 // is missing or invalid is not an error: the profile starts with upstream's scoring, and the file
 // may come later.
 func openModel(ctx context.Context, args Args, profile string, active *activeDecider) *model {
-	m := &model{profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint, talks: args.Traffic != nil}
+	m := &model{profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint, talks: args.Traffic != nil, kinds: true}
 	active.store(noDecider{})
 	if m.file != "" {
 		m.reload(ctx)
+		m.kinds = active.load() == decider(noDecider{}) || readsKinds(active.load()) // a file that comes later may read them
 		return m
 	}
 	c, err := checkpoint.Shipped(args.Variant)
@@ -41,7 +43,14 @@ func openModel(ctx context.Context, args Args, profile string, active *activeDec
 		return m
 	}
 	m.swap(ctx, c, err)
+	m.kinds = readsKinds(active.load())
 	return m
+}
+
+// readsKinds reports whether a decider is a network that reads kinds of pods.
+func readsKinds(d decider) bool {
+	n, is := d.(*networkDecider)
+	return is && n.net.Architecture().Graph == checkpoint.KindsGraph
 }
 
 // watch looks for a changed file until ctx ends.
@@ -114,6 +123,9 @@ func (m *model) use(c *checkpoint.Checkpoint) error {
 	n, err := infer.New(c)
 	if err != nil {
 		return err
+	}
+	if n.Architecture().Graph == checkpoint.KindsGraph && !m.kinds {
+		return errors.New("the network reads kinds of pods, which are counted from the start on: start the scheduler again")
 	}
 	m.active.store(&networkDecider{name: m.profile, deadline: m.deadline, net: n})
 	return nil

@@ -58,7 +58,7 @@ type clusterView struct {
 	handle   fwk.Handle
 	ledger   *dra.Ledger
 	demand   *demandTracker
-	arrivals *arrivals // nil unless the decider is a heuristic that needs them
+	arrivals *arrivals // nil unless the decider needs them
 	mirror   mirror
 	rows     []int32 // of the current decision's feasible nodes, in the mirror
 	usage    *usage.View

@@ -37,7 +37,7 @@ func init() {
 		},
 	})
 	feature.Register(&feature.Set{
-		Name: Name, Doc: "Pod slots and totals.", Version: 1, GPU: true,
+		Name: Name, Doc: "Pod slots and totals.", Version: 1, Stars: feature.GPUStars,
 		Node: []feature.NodeBlock{
 			feature.One("slots", "free pod slots / 110", func(n *feature.Node) float32 { return float32(n.State.Free().Pods) / 110 }),
 		},

@@ -23,10 +23,23 @@ import (
 // agent plays episodes and learns from the latest of them. A round is one iteration.
 type agent struct {
 	*learner
-	player  player
-	family  []Workload
+	course  course
 	memory  [][]snapshot // by episode
 	figures *run.Figures
+}
+
+// course is what the episodes are about: GPU clusters, or kinds of pods.
+type course interface {
+	// episode plays episode e of iteration i. It returns the snapshots, and a figure of how the episode went.
+	episode(i, e int, net *infer.Network) ([]snapshot, float64, error)
+	// hold draws the held-out workloads and lets the best rule play them.
+	hold() error
+	// evaluate lets a network play them.
+	evaluate(net *infer.Network) (run.Evaluation, error)
+	// learnsOn returns everything that distinguishes the nodes and workloads from others.
+	learnsOn() []any
+	// figure names the figure of episodes.
+	figure() (tag, text string)
 }
 
 // rng returns the random numbers of a purpose, iteration and episode. Each has a stream of its own, so
@@ -58,15 +71,16 @@ func (a *agent) Round(i, _ int) (int, error) {
 		return 0, err
 	}
 	n := a.config.Episodes
-	taken, allocations := make([][]snapshot, n), make([]float64, n)
+	taken, figures := make([][]snapshot, n), make([]float64, n)
 	if err := parallel(n, func(e int) (err error) {
-		taken[e], allocations[e], err = a.episode(i, e, net)
+		taken[e], figures[e], err = a.course.episode(i, e, net)
 		return err
 	}); err != nil {
 		return 0, err
 	}
+	tag, _ := a.course.figure()
 	for e, s := range taken {
-		a.figures.Add(tagAllocation, allocations[e])
+		a.figures.Add(tag, figures[e])
 		if len(s) > 0 { // there is none if no pod fits on any node
 			a.memory = append(a.memory, s)
 		}
@@ -83,23 +97,23 @@ func (a *agent) Round(i, _ int) (int, error) {
 // cluster in which a kind of pod is about to lose its last slots, and would forget what that costs. So
 // some episodes have random placements until a part of the GPUs is allocated, and are recorded from
 // then on.
-func (a *agent) episode(i, e int, net *infer.Network) ([]snapshot, float64, error) {
-	rng := a.config.rng(playing, i, e)
-	w := a.config.draw(rng, a.family[rng.IntN(len(a.family))])
-	env, err := a.player.env(w)
+func (c *gpuCourse) episode(i, e int, net *infer.Network) ([]snapshot, float64, error) {
+	rng := c.config.rng(playing, i, e)
+	w := c.config.draw(rng, c.family[rng.IntN(len(c.family))])
+	env, err := c.env(w)
 	if err != nil {
 		return nil, 0, err
 	}
-	r := newRecorder(a.config, env, rng, heuristic.NewFGD(env.Typical()))
-	r.teacher = i < a.config.Imitation
+	r := newRecorder(c.config, env, rng, heuristic.NewFGD(env.Typical()))
+	r.teacher = i < c.config.Imitation
 	switch {
 	case !r.teacher:
 		r.policy = learningPolicy(net)(policy.Setting{Typical: env.Typical()})
-		if rng.Float64() < a.config.Disturbed {
+		if rng.Float64() < c.config.Disturbed {
 			r.random, r.until = rng.Float64(), 0.2+0.6*rng.Float64()
 		}
 	case e > 0:
-		r.random = a.config.Exploration * rng.Float64()
+		r.random = c.config.Exploration * rng.Float64()
 	}
 	o, err := eval.Episode(env, uint64(trainingSeeds)+rng.Uint64N(trainingSeeds), r.decide)
 	if err != nil {
@@ -148,7 +162,7 @@ const quickAveraging = 0.02
 // trace returns the fingerprint of the nodes and workloads that the agent learns on.
 func (a *agent) trace() ([]byte, error) {
 	h := sha256.New()
-	err := json.NewEncoder(h).Encode([]any{a.player.nodes, a.family})
+	err := json.NewEncoder(h).Encode(a.course.learnsOn())
 	return h.Sum(nil), err
 }
 

@@ -1,6 +1,7 @@
 package value
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -16,9 +17,10 @@ import (
 // Config holds every hyperparameter of training a network for GPU clusters. The zero value is not valid;
 // start from Defaults. Its JSON form is stored in the checkpoint, and is the form of a YAML file.
 type Config struct {
-	Encoder checkpoint.Encoder `json:"encoder"` // gnn, mlp or linear
-	Head    checkpoint.Head    `json:"head"`    // dqn (greedy on the value) or actor-critic
-	Hidden  int                `json:"hidden"`  // width of embeddings
+	Graph   checkpoint.Graph   `json:"graph,omitempty"` // kinds: kinds of pods; none: GPU clusters
+	Encoder checkpoint.Encoder `json:"encoder"`         // gnn, mlp or linear
+	Head    checkpoint.Head    `json:"head"`            // dqn (greedy on the value) or actor-critic
+	Hidden  int                `json:"hidden"`          // width of embeddings
 	Seed    uint64             `json:"seed"`
 	Family  []string           `json:"family,omitempty"` // names of the workloads; the trainer sets them, for the checkpoint
 
@@ -48,6 +50,9 @@ type Config struct {
 	SpreadMultiple float64 `json:"spreadMultiple"` // the same for pods with several devices, whose number varies more between traces
 	Factor         float64 `json:"factor"`         // GPUs that an episode's pods request, over the cluster's
 
+	Scenarios []string `json:"scenarios,omitempty"` // names of those that episodes are drawn from; of kinds alone
+	Horizon   float64  `json:"horizon,omitempty"`   // time over which a kind's waiting pods count, in pods that the cluster holds; of kinds alone
+
 	EvaluateEvery     int `json:"evaluateEvery"`     // iterations between evaluations
 	EvaluateWorkloads int `json:"evaluateWorkloads"` // held-out workloads in an evaluation
 }
@@ -65,10 +70,20 @@ func Defaults() Config {
 	}
 }
 
-// Read decodes a YAML file. Fields that are not in it have their defaults. An unknown or repeated field
-// and a value out of range are errors.
-func Read(file string, data []byte) (Config, error) {
+// KindDefaults is Defaults for networks on the graph of kinds.
+func KindDefaults() Config {
 	c := Defaults()
+	c.Graph, c.Hidden = checkpoint.KindsGraph, 16
+	c.Scenarios, c.Horizon = []string{"family-scarce"}, 0.35
+	c.Iterations, c.Episodes, c.Updates, c.Remember, c.Exploration = 50, 24, 400, 720, 0.6
+	c.SnapshotEvery, c.BatchSnapshots, c.BatchNodes = 8, 48, 6
+	c.EvaluateEvery, c.EvaluateWorkloads = 5, 48
+	return c
+}
+
+// Read decodes a YAML file. Fields that are not in it are as in c. An unknown or repeated field
+// and a value out of range are errors.
+func (c Config) Read(file string, data []byte) (Config, error) {
 	asJSON, err := yaml.YAMLToJSONStrict(data)
 	if err == nil {
 		var faults []error
@@ -86,7 +101,7 @@ func Read(file string, data []byte) (Config, error) {
 
 // architecture returns the network's.
 func (c Config) architecture() checkpoint.Architecture {
-	return checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: c.Encoder, Head: c.Head, Hidden: c.Hidden, Features: c.Features}
+	return checkpoint.Architecture{Graph: cmp.Or(c.Graph, checkpoint.GPUGraph), Encoder: c.Encoder, Head: c.Head, Hidden: c.Hidden, Features: c.Features}
 }
 
 // layout returns the features that the network reads. The configuration must be valid.
@@ -142,6 +157,9 @@ func (c Config) Validate() error {
 		if !(x.v > 0 && x.v <= x.most) {
 			bad("%s: %v must be over 0 and at most %v", x.name, x.v, x.most)
 		}
+	}
+	if c.Graph == checkpoint.KindsGraph && (len(c.Scenarios) == 0 || !(c.Horizon > 0 && c.Horizon <= 100)) {
+		bad("scenarios %v and horizon %v: name a scenario, and a horizon over 0 and at most 100", c.Scenarios, c.Horizon)
 	}
 	if c.Factor < 1 {
 		bad("factor: %v must be 1 or more", c.Factor)

@@ -43,7 +43,7 @@ func configurations(t *testing.T) map[string]Config {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		fatal.If(t, err)
-		c, err := Read(file, text)
+		c, err := Defaults().Read(file, text)
 		fatal.If(t, err)
 		out[strings.TrimSuffix(filepath.Base(file), ".yaml")] = c
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
@@ -66,9 +67,15 @@ type Trainer struct {
 	Start  *checkpoint.Checkpoint // whose weights the network begins with, of the configuration's architecture; nil: random ones
 	run.Options
 
-	player  player
-	held    []held
+	course  course
 	figures run.Figures
+}
+
+// gpuCourse is episodes on GPU clusters with workloads of a family.
+type gpuCourse struct {
+	player
+	family []Workload
+	held   []held
 }
 
 // held is a held-out workload, with the allocations that FGD reaches on it.
@@ -88,8 +95,14 @@ func (t *Trainer) Train(ctx context.Context) (*checkpoint.Checkpoint, run.Evalua
 	l := run.Loop{
 		Options: t.Options, Job: start.Manifest.Config, Unit: "iteration", Steps: t.Config.Iterations,
 		EvaluateEvery: t.Config.EvaluateEvery, ReportEvery: 1,
-		New:      func() (run.Learner, error) { return t.newAgent(start) },
-		Evaluate: t.evaluate, Describe: t.describe, Figures: &t.figures,
+		New: func() (run.Learner, error) { return t.newAgent(start) },
+		Evaluate: func(c *checkpoint.Checkpoint) (run.Evaluation, error) {
+			net, err := ready(c)
+			if err != nil {
+				return run.Evaluation{}, err
+			}
+			return t.course.evaluate(net)
+		}, Describe: t.describe, Figures: &t.figures,
 	}
 	return l.Run(ctx)
 }
@@ -99,17 +112,15 @@ func (t *Trainer) prepare() (*checkpoint.Checkpoint, error) {
 	if err := t.Config.Validate(); err != nil {
 		return nil, fmt.Errorf("training configuration: %w", err)
 	}
-	if len(t.Family) == 0 {
-		return nil, errors.New("no workload to learn on: name pod files of a trace")
-	}
-	t.Config.Family = nil
-	for _, w := range t.Family {
-		if !slices.ContainsFunc(w.Pods, func(p openb.Pod) bool { return p.GPUs > 0 }) {
-			return nil, fmt.Errorf("workload %s: %w", w.Name, openb.ErrNoGPU)
+	objective := "waiting"
+	if t.Config.Graph == checkpoint.KindsGraph {
+		t.course = &kindCourse{config: t.Config}
+	} else {
+		if err := t.checkFamily(); err != nil {
+			return nil, err
 		}
-		t.Config.Family = append(t.Config.Family, w.Name)
+		t.course, objective = &gpuCourse{player: player{t.Config, t.Nodes}, family: t.Family}, "gpu-allocation"
 	}
-	t.player = player{t.Config, t.Nodes}
 	c, err := t.first()
 	if err != nil {
 		return nil, err
@@ -117,8 +128,23 @@ func (t *Trainer) prepare() (*checkpoint.Checkpoint, error) {
 	if c.Manifest.Config, err = json.Marshal(t.Config); err != nil {
 		return nil, fmt.Errorf("encode the configuration: %w", err)
 	}
-	c.Manifest.Seed, c.Manifest.Objective = t.Config.Seed, "gpu-allocation"
-	return c, t.holdOut()
+	c.Manifest.Seed, c.Manifest.Objective = t.Config.Seed, objective
+	return c, t.course.hold()
+}
+
+// checkFamily returns an error if a workload of the family has no GPUs, and notes their names.
+func (t *Trainer) checkFamily() error {
+	if len(t.Family) == 0 {
+		return errors.New("no workload to learn on: name pod files of a trace")
+	}
+	t.Config.Family = nil
+	for _, w := range t.Family {
+		if !slices.ContainsFunc(w.Pods, func(p openb.Pod) bool { return p.GPUs > 0 }) {
+			return fmt.Errorf("workload %s: %w", w.Name, openb.ErrNoGPU)
+		}
+		t.Config.Family = append(t.Config.Family, w.Name)
+	}
+	return nil
 }
 
 // first returns the network that learns, before it does.
@@ -145,29 +171,33 @@ func (t *Trainer) CheckStart() error {
 // Resumed returns the configuration of a stored run.
 func Resumed(s *run.State) (c Config, err error) { return c, json.Unmarshal(s.Stored, &c) }
 
+func (c *gpuCourse) learnsOn() []any { return []any{c.nodes, c.family} }
+
+func (*gpuCourse) figure() (tag, text string) { return tagAllocation, "allocation %.2f%%" }
+
 // newAgent returns an agent that starts from the weights of start.
 func (t *Trainer) newAgent(start *checkpoint.Checkpoint) (*agent, error) {
 	l, err := newLearner(t.Config, start)
-	return &agent{player: t.player, family: t.Family, learner: l, figures: &t.figures}, err
+	return &agent{course: t.course, learner: l, figures: &t.figures}, err
 }
 
-// holdOut draws the held-out workloads, the same for every seed of the run, and lets FGD play them.
-func (t *Trainer) holdOut() error {
-	t.held = make([]held, t.Config.EvaluateWorkloads)
-	same := t.Config
+// hold draws the held-out workloads, the same for every seed of the run, and lets FGD play them.
+func (c *gpuCourse) hold() error {
+	c.held = make([]held, c.config.EvaluateWorkloads)
+	same := c.config
 	same.Seed = heldOutSeed
-	return parallel(len(t.held), func(i int) (err error) {
-		w := t.Config.draw(same.rng(holding, 0, i), t.Family[i%len(t.Family)])
+	return parallel(len(c.held), func(i int) (err error) {
+		w := c.config.draw(same.rng(holding, 0, i), c.family[i%len(c.family)])
 		h := held{workload: w, seed: heldOutSeeds + uint64(i)}
-		h.fgd, err = t.play(h, func(env *sim.Env) policy.Policy { return heuristic.NewFGD(env.Typical()) })
-		t.held[i] = h
+		h.fgd, err = c.play(h, func(env *sim.Env) policy.Policy { return heuristic.NewFGD(env.Typical()) })
+		c.held[i] = h
 		return err
 	})
 }
 
 // play returns the fraction of the GPUs that a policy has allocated at each of the loads of a held-out workload.
-func (t *Trainer) play(h held, in func(*sim.Env) policy.Policy) (reached []float64, err error) {
-	env, err := t.player.env(h.workload)
+func (c *gpuCourse) play(h held, in func(*sim.Env) policy.Policy) (reached []float64, err error) {
+	env, err := c.env(h.workload)
 	if err != nil {
 		return nil, err
 	}
@@ -182,29 +212,25 @@ func (t *Trainer) play(h held, in func(*sim.Env) policy.Policy) (reached []float
 }
 
 // evaluate lets a network play the held-out workloads.
-func (t *Trainer) evaluate(c *checkpoint.Checkpoint) (run.Evaluation, error) {
-	net, err := ready(c)
-	if err != nil {
-		return run.Evaluation{}, err
-	}
+func (c *gpuCourse) evaluate(net *infer.Network) (run.Evaluation, error) {
 	of := learningPolicy(net)
-	reached := make([][]float64, len(t.held))
-	if err := parallel(len(t.held), func(i int) (err error) {
-		reached[i], err = t.play(t.held[i], func(env *sim.Env) policy.Policy { return of(policy.Setting{Typical: env.Typical()}) })
+	reached := make([][]float64, len(c.held))
+	if err := parallel(len(c.held), func(i int) (err error) {
+		reached[i], err = c.play(c.held[i], func(env *sim.Env) policy.Policy { return of(policy.Setting{Typical: env.Typical()}) })
 		return err
 	}); err != nil {
 		return run.Evaluation{}, err
 	}
-	return t.compare(reached).evaluation(), nil
+	return c.compare(reached).evaluation(), nil
 }
 
 // compare returns the score of allocations on the held-out workloads.
-func (t *Trainer) compare(reached [][]float64) score {
+func (c *gpuCourse) compare(reached [][]float64) score {
 	n := float64(len(reached))
-	s := score{worst: 1, gains: make([]float64, len(t.Config.loads()))}
+	s := score{worst: 1, gains: make([]float64, len(c.config.loads()))}
 	for i, at := range reached {
 		for k, a := range at {
-			gain := a - t.held[i].fgd[k]
+			gain := a - c.held[i].fgd[k]
 			s.gains[k] += gain / n
 			s.gain += gain / n / float64(len(at))
 			s.worst = min(s.worst, gain)
@@ -214,9 +240,10 @@ func (t *Trainer) compare(reached [][]float64) score {
 	return s
 }
 
-// describe returns the figures of the last iteration in words: the mean allocation of its episodes, and mean losses, in devices² and nats.
+// describe returns the figures of the last iteration in words: the mean figure of its episodes, and mean losses, in devices² and nats.
 func (t *Trainer) describe(int) string {
-	out := fmt.Sprintf("allocation %.2f%%, loss %.4f", 100*t.figures.Last(tagAllocation), t.figures.Last(tagValueLoss))
+	tag, text := t.course.figure()
+	out := fmt.Sprintf(text+", loss %.4f", 100*t.figures.Last(tag), t.figures.Last(tagValueLoss))
 	if t.Config.actor() {
 		out += fmt.Sprintf(", policy loss %.4f", t.figures.Last(tagActorLoss))
 	}

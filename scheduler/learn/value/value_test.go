@@ -60,7 +60,7 @@ func small() Config {
 }
 
 func TestRead(t *testing.T) {
-	c, err := Read("a.yaml", []byte("encoder: mlp\nhead: actor-critic\niterations: 7\n"))
+	c, err := Defaults().Read("a.yaml", []byte("encoder: mlp\nhead: actor-critic\niterations: 7\n"))
 	if err != nil || c.Encoder != checkpoint.MLP || !c.actor() || c.Iterations != 7 || c.Updates != Defaults().Updates {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -74,7 +74,7 @@ func TestRead(t *testing.T) {
 		"spread: -1":                   "spread: -1 and spreadMultiple",
 		"iterations: 1\niterations: 2": "already set",
 	} {
-		if _, err := Read("a.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), say) ||
+		if _, err := Defaults().Read("a.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), say) ||
 			!strings.HasPrefix(err.Error(), "a.yaml: ") {
 			t.Errorf("%q: %v, want %q", text, err, say)
 		}

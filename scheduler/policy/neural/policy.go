@@ -1,9 +1,12 @@
 package neural
 
 import (
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/supply"
 )
 
 // Policy scores with a network. Score fails with infer.ErrDeadline or infer.ErrNaN; after ErrNaN or a
@@ -17,10 +20,25 @@ type Policy interface {
 }
 
 // New returns a policy with the given name that runs net for a workload with the given typical pods, which are nil if they are not known:
-// a GPUPolicy of a network that values nodes, else a GraphPolicy. Only networks that read devices depend on the typical pods.
+// a supply.Policy of a network on the graph of kinds, a GPUPolicy of another that values nodes, else a GraphPolicy. Only networks that read devices depend on the typical pods.
 func New(name string, net *infer.Network, typical *fragmentation.Typical) Policy {
-	if net.ValuesNodes() {
+	switch {
+	case net.Architecture().Graph == checkpoint.KindsGraph:
+		return &kindPolicy{supply.New(name, newKindPrices(net))}
+	case net.ValuesNodes():
 		return newGPU(name, net, typical)
 	}
 	return newGraph(name, net, typical)
 }
+
+// kindPolicy scores with prices of a network on the graph of kinds. The devices are those that cluster.Node.ChooseDevices chooses, and no
+// deadline holds: a decision takes as long as with the rule price.
+type kindPolicy struct{ *supply.Policy }
+
+// Devices implements policy.DeviceChooser.
+func (kindPolicy) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
+	return n.ChooseDevices(pod.Requests)
+}
+
+// Until implements Policy.
+func (kindPolicy) Until(func() bool) {}

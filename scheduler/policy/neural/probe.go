@@ -75,6 +75,11 @@ func standard() (out []Decision) {
 		demands = append(demands, fragmentation.Demand{Requests: r, Count: 1})
 	}
 	typical := fragmentation.NewTypical(demands)
+	s.Demand = &cluster.Demand{}
+	for i := range requests {
+		p := &cluster.Pod{Requests: requests[i]}
+		s.Demand.Arrive(cluster.KindKey(p), p)
+	}
 	for i := range requests {
 		p := &cluster.Pod{Name: "probe", Requests: requests[i]}
 		out = append(out, Decision{Snapshot: s, Pod: p, Candidates: s.Feasible(p, nil), Typical: typical})

@@ -20,8 +20,9 @@ type Table struct {
 
 // Total is a kind's places and nodes in the whole cluster.
 type Total struct {
-	Free  float64 // places for further pods
-	Nodes float64 // nodes on which pods of the kind may run
+	Free   float64 // places for further pods
+	Places float64 // places if no pod ran
+	Nodes  float64 // nodes on which pods of the kind may run
 }
 
 // row is the places on a node.
@@ -29,6 +30,7 @@ type row struct {
 	version cluster.Version
 	allows  uint64  // a bit for each kind of which pods may run there
 	free    []int32 // by kind
+	places  []int32 // by kind: if no pod ran
 }
 
 // Sync brings the table up to date with a snapshot that has a Demand.
@@ -37,9 +39,9 @@ func (t *Table) Sync(s *cluster.Snapshot) {
 	if t.epoch != d.Epoch || len(t.rows) != len(s.Nodes) {
 		k := len(d.Kinds)
 		*t = Table{Totals: make([]Total, k), rows: make([]row, len(s.Nodes)), epoch: d.Epoch}
-		places := make([]int32, k*len(t.rows))
+		places := make([]int32, 2*k*len(t.rows))
 		for i := range t.rows {
-			t.rows[i].free = places[k*i : k*(i+1)]
+			t.rows[i].free, t.rows[i].places = places[2*k*i:2*k*i+k], places[2*k*i+k:2*k*(i+1)]
 		}
 	}
 	t.Kinds = d.Kinds
@@ -59,6 +61,7 @@ func (t *Table) add(r *row, sign float64) {
 	}
 	for k := range r.kinds {
 		t.Totals[k].Free += sign * float64(r.free[k])
+		t.Totals[k].Places += sign * float64(r.places[k])
 		t.Totals[k].Nodes += sign
 	}
 }
@@ -70,6 +73,7 @@ func (r *row) look(n *cluster.Node, kinds []*cluster.Kind) {
 		if n.Allows(&kind.Pod) == cluster.Fits && kind.Pod.Requests.Within(n.Allocatable) {
 			r.allows |= 1 << k
 			r.free[k] = int32(n.Places(&kind.Pod.Requests))
+			r.places[k] = int32(min(kind.Pod.Requests.FitsInto(n.Allocatable), n.Allocatable.Pods))
 		}
 	}
 }

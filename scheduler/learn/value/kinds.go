@@ -1,0 +1,209 @@
+//go:build torch
+
+package value
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gnnsched/gnn/infer"
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/neural"
+	"gnnsched/scheduler/policy/supply"
+	"gnnsched/scheduler/sim"
+)
+
+// kindCourse is episodes of scenarios in which pods of some kinds wait. The cost of an episode is what they request, over time; it is the
+// sum over the kinds, and the network learns a kind's part of it.
+type kindCourse struct {
+	config Config
+	price  []float64 // what waits in each held-out episode under the rule price
+}
+
+const tagWaiting = "charts/waiting"
+
+func (c *kindCourse) learnsOn() []any { return []any{c.config.Scenarios} }
+
+func (*kindCourse) figure() (tag, text string) { return tagWaiting, "waiting %.2f%% of the cluster" }
+
+// env returns a simulator of a scenario.
+func (c *kindCourse) env(n int) (*sim.Env, error) {
+	s, err := eval.Find(c.config.Scenarios[n%len(c.config.Scenarios)])
+	if err != nil {
+		return nil, err
+	}
+	return sim.New(s.Config)
+}
+
+// episode implements course. In the first iterations linear plays. Some placements are random in every second episode.
+func (c *kindCourse) episode(i, e int, net *infer.Network) ([]snapshot, float64, error) {
+	rng := c.config.rng(playing, i, e)
+	env, err := c.env(rng.IntN(len(c.config.Scenarios)))
+	if err != nil {
+		return nil, 0, err
+	}
+	r := &kindRecorder{config: c.config, rng: rng, stars: supply.NewStars(c.config.layout()), waits: map[*cluster.Kind][]float64{}}
+	if r.policy = learningPolicy(net)(policy.Setting{}); i < c.config.Imitation {
+		if r.policy, err = ruled("linear"); err != nil {
+			return nil, 0, err
+		}
+	}
+	if e%2 > 0 {
+		r.random = c.config.Exploration * rng.Float64()
+	}
+	o, err := eval.Episode(env, uint64(trainingSeeds)+rng.Uint64N(trainingSeeds), r.decide)
+	if err != nil {
+		return nil, 0, err
+	}
+	return r.end(), o.Waiting, nil
+}
+
+// ruled returns the rule of a name.
+func ruled(name string) (policy.Policy, error) {
+	h, err := heuristic.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	return h.New(policy.Setting{}), nil
+}
+
+// hold implements course.
+func (c *kindCourse) hold() (err error) {
+	c.price, err = c.play(func() (policy.Policy, error) { return ruled("price") })
+	return err
+}
+
+// play returns what waits in each held-out episode under a policy.
+func (c *kindCourse) play(of func() (policy.Policy, error)) ([]float64, error) {
+	waiting := make([]float64, c.config.EvaluateWorkloads)
+	return waiting, parallel(len(waiting), func(i int) error {
+		env, err := c.env(i)
+		if err != nil {
+			return err
+		}
+		p, err := of()
+		if err != nil {
+			return err
+		}
+		o, err := eval.Play(env, heldOutSeeds+uint64(i), p, nil)
+		waiting[i] = o.Waiting
+		return err
+	})
+}
+
+// someWaiting is added to what waits before a ratio is taken, as a share of the cluster: what hardly waits should not decide.
+const someWaiting = 0.001
+
+// evaluate implements course. The score is the geometric mean over the episodes of what waits, over that under the rule price.
+func (c *kindCourse) evaluate(net *infer.Network) (run.Evaluation, error) {
+	waiting, err := c.play(func() (policy.Policy, error) { return learningPolicy(net)(policy.Setting{}), nil })
+	if err != nil {
+		return run.Evaluation{}, err
+	}
+	var sum, logs float64
+	for i, w := range waiting {
+		sum, logs = sum+w, logs+math.Log((w+someWaiting)/(c.price[i]+someWaiting))
+	}
+	n := float64(len(waiting))
+	total := math.Exp(logs / n)
+	return run.Evaluation{
+		Total:   total,
+		Figures: map[string]float64{"heldOutWaiting": sum / n, "heldOutWaitingOverPrice": total},
+		Curves:  []run.Scalar{{Tag: "eval/waiting_over_price", Value: total}},
+		Text:    fmt.Sprintf("waiting %.2f%% of the cluster, %.3f times that of the rule price", 100*sum/n, total),
+		Short:   fmt.Sprintf("%.3f of price", total),
+	}, nil
+}
+
+// kindRecorder plays an episode with a policy and takes snapshots of the kinds.
+type kindRecorder struct {
+	config Config
+	rng    *rand.Rand
+	policy policy.Policy
+	random float64 // share of random placements
+
+	table  supply.Table
+	stars  *supply.Stars
+	scores []float32
+
+	decisions, fill int                         // fill: until the cluster was full
+	waits           map[*cluster.Kind][]float64 // sums up to each decision, in percent of the cluster; missing zeros come first
+	taken           []snapshot
+	at              []int // decision of each
+	kinds           [][]*cluster.Kind
+}
+
+// decide implements eval.Decide.
+func (r *kindRecorder) decide(env *sim.Env) (eval.Choice, error) {
+	rows, s := env.Candidates(), env.Snapshot()
+	r.scores = slices.Grow(r.scores[:0], len(rows))[:len(rows)]
+	if err := r.policy.Score(s, env.Pending(), rows, r.scores); err != nil {
+		return eval.Choice{}, err
+	}
+	capacity := objective.Capacity(s.Nodes)
+	for _, k := range s.Demand.Kinds {
+		r.add(k, 100*k.Waiting*objective.Share(k.Pod.Requests, capacity))
+	}
+	if r.decisions%r.config.SnapshotEvery == 0 {
+		r.take(s)
+	}
+	if r.decisions++; !env.Filled() {
+		r.fill = r.decisions
+	}
+	choice := policy.Best(r.scores)
+	if r.random > 0 && r.rng.Float64() < r.random {
+		choice = r.rng.IntN(len(rows))
+	}
+	return eval.Choice{Candidate: choice, Devices: policy.Devices(r.policy, s.Nodes[rows[choice]], env.Pending())}, nil
+}
+
+// add adds what a kind waits for at this decision.
+func (r *kindRecorder) add(k *cluster.Kind, waits float64) {
+	sums := r.waits[k]
+	for len(sums) < r.decisions {
+		sums = append(sums, r.until(sums, len(sums)-1))
+	}
+	r.waits[k] = append(sums, r.until(sums, len(sums)-1)+waits)
+}
+
+// until returns the sum up to a decision.
+func (*kindRecorder) until(sums []float64, decision int) float64 {
+	if decision = min(decision, len(sums)-1); decision < 0 {
+		return 0
+	}
+	return sums[decision]
+}
+
+// take takes a snapshot.
+func (r *kindRecorder) take(s *cluster.Snapshot) {
+	r.table.Sync(s)
+	r.stars.Look(s, &r.table)
+	x := snapshot{Cluster: slices.Clone(r.stars.Cluster()), Teacher: -1}
+	x.Nodes = r.stars.All()
+	r.taken, r.at, r.kinds = append(r.taken, x), append(r.at, r.decisions), append(r.kinds, slices.Clone(s.Demand.Kinds))
+}
+
+// end returns the snapshots after the episode whose horizon lies within it, with their targets: for each kind the logarithm of what its
+// pods wait for, on average over the horizon.
+func (r *kindRecorder) end() (out []snapshot) {
+	ahead := max(int(r.config.Horizon*float64(r.fill)), 1)
+	for i, x := range r.taken {
+		if len(r.kinds[i]) == 0 || r.at[i]+ahead >= r.decisions {
+			continue
+		}
+		for _, k := range r.kinds[i] {
+			sums := r.waits[k]
+			mean := (r.until(sums, r.at[i]+ahead) - r.until(sums, r.at[i])) / float64(ahead)
+			x.Targets = append(x.Targets, float32(math.Log(mean+neural.KindOffset)))
+		}
+		out = append(out, x)
+	}
+	return out
+}

@@ -1,0 +1,81 @@
+package supply
+
+import (
+	"gnnsched/gnn/feature"
+	"gnnsched/gnn/graph"
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/objective"
+)
+
+// Stars encodes the kinds of pods of a cluster for a network on the graph of kinds. It is not safe for concurrent use.
+type Stars struct {
+	layout *feature.Layout
+	kinds  []feature.Kind
+	sums   feature.Kinds
+	x      []float32
+}
+
+// NewStars returns an encoder of the features of a layout.
+func NewStars(layout *feature.Layout) *Stars { return &Stars{layout: layout} }
+
+// Look makes Star and Cluster encode a snapshot and its table, which is up to date.
+func (e *Stars) Look(s *cluster.Snapshot, t *Table) {
+	capacity := objective.Capacity(s.Nodes)
+	var requested cluster.Resources
+	nodes := 0
+	for _, n := range s.Nodes {
+		if n.Available() {
+			requested = requested.Plus(n.Requested)
+			nodes++
+		}
+	}
+	e.sums = feature.Kinds{
+		CPU: cluster.Fraction(requested.MilliCPU, capacity.MilliCPU), Memory: cluster.Fraction(requested.Memory, capacity.Memory),
+		Nodes: float64(nodes), Running: float64(requested.Pods),
+	}
+	var arrived float64
+	for _, k := range t.Kinds {
+		arrived += k.Arrived
+	}
+	e.kinds = e.kinds[:0]
+	for i, k := range t.Kinds {
+		of, share := &t.Totals[i], objective.Share(k.Pod.Requests, capacity)
+		x := feature.Kind{
+			Share: k.Arrived / max(arrived, 1), Waiting: k.Waiting, Free: of.Free, Places: of.Places, Size: share * float64(nodes),
+			Breadth: of.Nodes / max(t.Nodes, 1),
+		}
+		x.Expected = x.Share * e.sums.Running
+		e.sums.Waiting += share * k.Waiting
+		e.kinds = append(e.kinds, x)
+	}
+}
+
+// Star encodes a kind with so many places more or fewer than there are.
+func (e *Stars) Star(g *graph.GPUNode, k int, more float64) {
+	x := e.kinds[k]
+	x.Free = max(x.Free+more, 0)
+	g.X = feature.Fill(e.layout.Node, &feature.Node{Kind: &x}, grow(g.X, e.layout.Widths.Node))
+	g.Free = append(g.Free[:0], 0) // without anything around it, the centre would have no value
+}
+
+// Cluster returns the features of the cluster, which are valid until the next call.
+func (e *Stars) Cluster() []float32 {
+	e.x = feature.Fill(e.layout.Cluster, &feature.Candidates{Kinds: &e.sums}, grow(e.x, e.layout.Widths.Cluster))
+	return e.x
+}
+
+// All encodes all kinds as they are.
+func (e *Stars) All() []graph.GPUNode {
+	out := make([]graph.GPUNode, len(e.kinds))
+	for k := range out {
+		e.Star(&out[k], k, 0)
+	}
+	return out
+}
+
+func grow(x []float32, n int) []float32 {
+	if cap(x) < n {
+		return make([]float32, n)
+	}
+	return x[:n]
+}
