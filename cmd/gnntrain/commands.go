@@ -71,7 +71,8 @@ func gpuCommand() *ucli.Command {
 			&ucli.StringSliceFlag{Name: "pods", Usage: "CSV `FILE` of pods, instead of those in --data; may be repeated"},
 			&ucli.BoolFlag{Name: "typical-only", Usage: "write only the typical pods of the files beside --out, " +
 				"for a network that was trained on them"},
-		}, valueFlags(), fileFlags("gpu-gnn.safetensors for gnn, gpu-dqn for mlp, gpu-linear for linear, and gpu-acgnn or gpu-acdqn for an actor-critic")),
+		}, valueFlags(), fileFlags("gpu-gnn.safetensors for gnn, gpu-dqn for mlp, gpu-linear for linear, "+
+			"and gpu-acgnn or gpu-acdqn for an actor-critic")),
 			cli.Group{Heading: "files and progress", Flags: "events progress log-scrolling"}),
 		Action: trainGPU,
 	}
@@ -80,8 +81,9 @@ func gpuCommand() *ucli.Command {
 func kindsCommand() *ucli.Command {
 	return &ucli.Command{
 		Name: "kinds", Usage: "train a network that sets prices of room for kinds of pods",
-		Description: "The network learns how long the pods of each kind will wait, from episodes on clusters where some nodes have what few have.\n" +
-			"The rule linear plays the first episodes. What more the pods of a kind wait if a place is lost is the price of a place.\n\n" +
+		Description: "The network learns how long the pods of each kind will wait, from episodes on clusters where some nodes have\n" +
+			"what few have. The rule linear plays the first episodes. What more the pods of a kind wait if a place is lost\n" +
+			"is the price of a place.\n\n" +
 			"Examples:\n" +
 			"   gnntrain kinds                            # minutes; writes kinds-gnn.safetensors\n" +
 			"   gnntrain kinds --resume                   # continues that run after Ctrl-C\n" +

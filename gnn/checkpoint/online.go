@@ -6,11 +6,11 @@ import (
 )
 
 // CheckOnline returns why the network cannot learn from a running scheduler, or nil if it can. The steps that a scheduler
-// sends lack what these networks read besides: devices and the peers of pods.
+// sends lack what these networks read besides: devices, kinds and the peers of pods.
 func (c *Checkpoint) CheckOnline() error {
 	switch a := c.Manifest.Architecture; {
 	case a.Graph != ClusterGraph:
-		return fmt.Errorf("a network that reads the graph %q cannot learn from a running scheduler, whose steps hold no devices", a.Graph)
+		return fmt.Errorf("a network that reads the graph %q cannot learn from a running scheduler: its steps lack devices and kinds", a.Graph)
 	case a.ReadsPeers():
 		return errors.New("a network that reads the peers of pods cannot learn from a running scheduler, whose steps do not hold them")
 	}

@@ -26,7 +26,7 @@ var KindBase = &Set{
 	Name:    "kinds",
 	Doc:     "Demand and room of kinds of pods.",
 	Version: 1,
-	Stars:   KindStars,
+	Stars:   kindStars,
 	Node: []NodeBlock{
 		ofKind("share", "logarithm of 1000 times the share of arrivals, / 5", func(k *Kind) float64 { return math.Log1p(1000*k.Share) / 5 }),
 		ofKind("expected", "logarithm of the pods expected among as many arrivals as pods run, / 5",
@@ -35,7 +35,8 @@ var KindBase = &Set{
 		ofKind("free", "logarithm of the further pods that fit, / 5", func(k *Kind) float64 { return math.Log1p(k.Free) / 5 }),
 		ofKind("none_free", "1 / (1 + further pods that fit)", func(k *Kind) float64 { return 1 / (1 + k.Free) }),
 		ofKind("places", "logarithm of the pods that would fit if none ran, / 5", func(k *Kind) float64 { return math.Log1p(k.Places) / 5 }),
-		ofKind("left", "further pods that fit / pods that would fit if none ran", func(k *Kind) float64 { return (1 + k.Free) / (1 + k.Places) }),
+		ofKind("left", "(1 + further pods that fit) / (1 + pods that would fit if none ran)",
+			func(k *Kind) float64 { return (1 + k.Free) / (1 + k.Places) }),
 		ofKind("per_expected", "logarithm of (1 + further pods that fit) / (1 + expected), / 3",
 			func(k *Kind) float64 { return math.Log((1+k.Free)/(1+k.Expected)) / 3 }),
 		ofKind("size", "what a pod requests of a mean node, up to 2", func(k *Kind) float64 { return min(k.Size, 2) }),

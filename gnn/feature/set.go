@@ -154,7 +154,7 @@ type Set struct {
 	// Version is part of the schema hash. Raise it only in a set that no shipped checkpoint reads.
 	Version byte
 	// Stars names the graph of stars that the set is for; empty for the cluster graph. A set for stars has features of their centres
-	// (Node) and of the cluster alone. Those for GPUStars depend on Node.State, Node.GPUNode and Candidates.GPUCluster, those for KindStars
+	// (Node) and of the cluster alone. Those for GPUStars depend on Node.State, Node.GPUNode and Candidates.GPUCluster, those for kindStars
 	// on Node.Kind and Candidates.Kinds.
 	Stars string
 
@@ -176,7 +176,7 @@ type Set struct {
 // The graphs of stars.
 const (
 	GPUStars  = "gpu"   // a node and its GPU devices
-	KindStars = "kinds" // a kind of pods and its places
+	kindStars = "kinds" // a kind of pods and its places
 )
 
 // setKey identifies a set: the graphs may have sets of the same name.
@@ -184,12 +184,12 @@ type setKey struct{ stars, name string }
 
 // sets are the registered sets.
 var sets = map[setKey]*Set{
-	{"", Base.Name}: Base, {GPUStars, GPUBase.Name}: GPUBase, {KindStars, KindBase.Name}: KindBase,
+	{"", Base.Name}: Base, {GPUStars, GPUBase.Name}: GPUBase, {kindStars, KindBase.Name}: KindBase,
 }
 
 // Sets returns the registered sets, those of graphs of stars last, sorted by name.
 func Sets() (all []*Set) {
-	for _, stars := range []string{"", GPUStars, KindStars} {
+	for _, stars := range []string{"", GPUStars, kindStars} {
 		for _, name := range namesOf(stars) {
 			all = append(all, sets[setKey{stars, name}])
 		}

@@ -39,7 +39,7 @@ func bitsOf(t *testing.T, c *checkpoint.Checkpoint) uint64 {
 			fmt.Fprintf(h, "%08x", math.Float32bits(v))
 		}
 	}
-	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
+	if c.Manifest.Architecture.Stars() {
 		net, err := New(c)
 		fatal.If(t, err)
 		w := net.Layout().Widths

@@ -4,6 +4,7 @@ package torch
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 
@@ -29,8 +30,8 @@ func TestGPUParity(t *testing.T) {
 			}
 		}
 	}
-	for name, c := range shipped(t, checkpoint.GPUGraph) {
-		nets[name] = c
+	for _, g := range []checkpoint.Graph{checkpoint.GPUGraph, checkpoint.KindsGraph} {
+		maps.Copy(nets, shipped(t, g))
 	}
 	for name, c := range nets {
 		t.Run(name, func(t *testing.T) { compareGPU(t, r, c) })

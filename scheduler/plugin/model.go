@@ -30,7 +30,9 @@ type model struct {
 // is missing or invalid is not an error: the profile starts with upstream's scoring, and the file
 // may come later.
 func openModel(ctx context.Context, args Args, profile string, active *activeDecider) *model {
-	m := &model{profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint, talks: args.Traffic != nil, kinds: true}
+	m := &model{
+		profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint, talks: args.Traffic != nil, kinds: true,
+	}
 	active.store(noDecider{})
 	if m.file != "" {
 		m.reload(ctx)

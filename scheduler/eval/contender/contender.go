@@ -135,7 +135,8 @@ func named(name string) (eval.Contender, error) {
 	}
 	if !slices.Contains(checkpoint.ShippedNames(), name) {
 		return eval.Contender{}, exit.New(exit.Usage,
-			fmt.Errorf("--policies: %w", choice.Unknown("policy", name, slices.Concat(Names(), heuristic.UsageNames(), gpuNames()))),
+			fmt.Errorf("--policies: %w", choice.Unknown("policy", name,
+				slices.Concat(Names(), checkpoint.ShippedFor(checkpoint.KindsGraph), heuristic.UsageNames(), gpuNames()))),
 			"add a network of your own with --checkpoint")
 	}
 	c, err := checkpoint.Shipped(name)

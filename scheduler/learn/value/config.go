@@ -51,7 +51,7 @@ type Config struct {
 	Factor         float64 `json:"factor"`         // GPUs that an episode's pods request, over the cluster's
 
 	Scenarios []string `json:"scenarios,omitempty"` // names of those that episodes are drawn from; of kinds alone
-	Horizon   float64  `json:"horizon,omitempty"`   // time over which a kind's waiting pods count, in pods that the cluster holds; of kinds alone
+	Horizon   float64  `json:"horizon,omitempty"`   // placements over which waiting pods count, in pods that the cluster holds; of kinds alone
 
 	EvaluateEvery     int `json:"evaluateEvery"`     // iterations between evaluations
 	EvaluateWorkloads int `json:"evaluateWorkloads"` // held-out workloads in an evaluation
@@ -101,7 +101,9 @@ func (c Config) Read(file string, data []byte) (Config, error) {
 
 // architecture returns the network's.
 func (c Config) architecture() checkpoint.Architecture {
-	return checkpoint.Architecture{Graph: cmp.Or(c.Graph, checkpoint.GPUGraph), Encoder: c.Encoder, Head: c.Head, Hidden: c.Hidden, Features: c.Features}
+	return checkpoint.Architecture{
+		Graph: cmp.Or(c.Graph, checkpoint.GPUGraph), Encoder: c.Encoder, Head: c.Head, Hidden: c.Hidden, Features: c.Features,
+	}
 }
 
 // layout returns the features that the network reads. The configuration must be valid.

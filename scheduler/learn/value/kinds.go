@@ -49,7 +49,7 @@ func (c *kindCourse) episode(i, e int, net *infer.Network) ([]snapshot, float64,
 	if err != nil {
 		return nil, 0, err
 	}
-	r := &kindRecorder{config: c.config, rng: rng, stars: supply.NewStars(c.config.layout()), waits: map[*cluster.Kind][]float64{}}
+	r := &kindRecorder{config: c.config, rng: rng, stars: neural.NewKindStars(c.config.layout()), waits: map[*cluster.Kind][]float64{}}
 	if r.policy = learningPolicy(net)(policy.Setting{}); i < c.config.Imitation {
 		if r.policy, err = ruled("linear"); err != nil {
 			return nil, 0, err
@@ -130,7 +130,7 @@ type kindRecorder struct {
 	random float64 // share of random placements
 
 	table  supply.Table
-	stars  *supply.Stars
+	stars  *neural.KindStars
 	scores []float32
 
 	decisions, fill int                         // fill: until the cluster was full

@@ -14,7 +14,7 @@ import (
 // kindPrices is the prices of places by a network on the graph of kinds: by how much the value of a kind, the logarithm of what its pods
 // will wait for, rises if one more place is lost. It is not safe for concurrent use.
 type kindPrices struct {
-	stars   *supply.Stars
+	stars   *KindStars
 	session *infer.NodeSession
 	star    graph.GPUNode
 	phi     []float32
@@ -25,12 +25,15 @@ type kindPrices struct {
 // newKindPrices returns the prices of a network on the graph of kinds.
 func newKindPrices(net *infer.Network) *kindPrices {
 	return &kindPrices{
-		stars: supply.NewStars(net.Layout()), session: net.Actor(), phi: make([]float32, net.Width()), psi: make([]float32, net.Width()),
+		stars: NewKindStars(net.Layout()), session: net.Actor(), phi: make([]float32, net.Width()), psi: make([]float32, net.Width()),
 	}
 }
 
 // KindOffset is added to what pods of a kind wait for, in percent of the cluster, before its logarithm becomes a network's target.
 const KindOffset = 0.01
+
+// most is the largest logarithm that is believed: more than pods can wait for.
+const most = 20
 
 // leastPrice keeps prices above 0, where more room would make a kind wait longer.
 const leastPrice = 1e-9
@@ -46,7 +49,7 @@ func (p *kindPrices) Prices(s *cluster.Snapshot, t *supply.Table) ([]float64, er
 			more = 1
 		}
 		rise := p.wait(k, more-1) - p.wait(k, more)
-		if math.IsNaN(rise) || math.IsInf(rise, 0) {
+		if math.IsNaN(rise) {
 			return nil, fmt.Errorf("%w: price %v of %s", infer.ErrNaN, rise, t.Kinds[k].Text())
 		}
 		p.prices[k] = max(rise, leastPrice)
@@ -58,5 +61,9 @@ func (p *kindPrices) Prices(s *cluster.Snapshot, t *supply.Table) ([]float64, er
 func (p *kindPrices) wait(k int, more float64) float64 {
 	p.stars.Star(&p.star, k, more)
 	p.session.Node(p.phi, &p.star)
-	return math.Exp(min(float64(infer.Dot(p.phi, p.psi)), 20))
+	value := float64(infer.Dot(p.phi, p.psi))
+	if math.IsInf(value, 0) {
+		return math.NaN()
+	}
+	return math.Exp(min(value, most))
 }

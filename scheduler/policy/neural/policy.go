@@ -20,7 +20,8 @@ type Policy interface {
 }
 
 // New returns a policy with the given name that runs net for a workload with the given typical pods, which are nil if they are not known:
-// a supply.Policy of a network on the graph of kinds, a GPUPolicy of another that values nodes, else a GraphPolicy. Only networks that read devices depend on the typical pods.
+// a supply.Policy of a network on the graph of kinds, a GPUPolicy of another that values nodes, else a GraphPolicy. Only networks that read
+// devices depend on the typical pods.
 func New(name string, net *infer.Network, typical *fragmentation.Typical) Policy {
 	switch {
 	case net.Architecture().Graph == checkpoint.KindsGraph:

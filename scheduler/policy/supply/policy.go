@@ -10,16 +10,16 @@ import (
 	"gnnsched/scheduler/policy/linear"
 )
 
-// Pricer says what a place for pods of each kind of a table is worth: 0 or more. The prices are valid until the next call. Only their ratios
-// count.
+// Pricer says what a place for pods of each kind of a table is worth: 0 or more. The prices are valid until the next call. Only their
+// ratios count.
 type Pricer interface {
 	Prices(s *cluster.Snapshot, t *Table) ([]float64, error)
 }
 
-// Policy scores by what a placement takes from the kinds of pods that arrive, and among equals as linear. A placement costs the price of a
-// kind for each place that it takes from the kind, and a part of the price for the room that it takes, in places of the kind, although no
-// whole place is lost: such room becomes a place when other pods leave. The fewer nodes a kind has, the larger the part. Where nobody counts
-// pods (cluster.Demand), the policy is linear.
+// Policy scores by what a placement takes from the kinds of pods that arrive, and among equals as linear. A placement costs the price of
+// a kind for each place that it takes from the kind, and a part of the price for the room that it takes, in places of the kind, although
+// no whole place is lost: such room becomes a place when other pods leave. The fewer nodes a kind has, the larger the part. Where nobody
+// counts pods (cluster.Demand), the policy is linear.
 type Policy struct {
 	name   string
 	linear *linear.Policy

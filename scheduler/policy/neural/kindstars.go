@@ -1,25 +1,28 @@
-package supply
+package neural
 
 import (
+	"slices"
+
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/policy/supply"
 )
 
-// Stars encodes the kinds of pods of a cluster for a network on the graph of kinds. It is not safe for concurrent use.
-type Stars struct {
+// KindStars encodes the kinds of pods of a cluster for a network on the graph of kinds. It is not safe for concurrent use.
+type KindStars struct {
 	layout *feature.Layout
 	kinds  []feature.Kind
 	sums   feature.Kinds
 	x      []float32
 }
 
-// NewStars returns an encoder of the features of a layout.
-func NewStars(layout *feature.Layout) *Stars { return &Stars{layout: layout} }
+// NewKindStars returns an encoder of the features of a layout.
+func NewKindStars(layout *feature.Layout) *KindStars { return &KindStars{layout: layout} }
 
 // Look makes Star and Cluster encode a snapshot and its table, which is up to date.
-func (e *Stars) Look(s *cluster.Snapshot, t *Table) {
+func (e *KindStars) Look(s *cluster.Snapshot, t *supply.Table) {
 	capacity := objective.Capacity(s.Nodes)
 	var requested cluster.Resources
 	nodes := 0
@@ -51,31 +54,26 @@ func (e *Stars) Look(s *cluster.Snapshot, t *Table) {
 }
 
 // Star encodes a kind with so many places more or fewer than there are.
-func (e *Stars) Star(g *graph.GPUNode, k int, more float64) {
+func (e *KindStars) Star(g *graph.GPUNode, k int, more float64) {
 	x := e.kinds[k]
 	x.Free = max(x.Free+more, 0)
-	g.X = feature.Fill(e.layout.Node, &feature.Node{Kind: &x}, grow(g.X, e.layout.Widths.Node))
+	width := e.layout.Widths.Node
+	g.X = feature.Fill(e.layout.Node, &feature.Node{Kind: &x}, slices.Grow(g.X[:0], width)[:width])
 	g.Free = append(g.Free[:0], 0) // without anything around it, the centre would have no value
 }
 
 // Cluster returns the features of the cluster, which are valid until the next call.
-func (e *Stars) Cluster() []float32 {
-	e.x = feature.Fill(e.layout.Cluster, &feature.Candidates{Kinds: &e.sums}, grow(e.x, e.layout.Widths.Cluster))
+func (e *KindStars) Cluster() []float32 {
+	width := e.layout.Widths.Cluster
+	e.x = feature.Fill(e.layout.Cluster, &feature.Candidates{Kinds: &e.sums}, slices.Grow(e.x[:0], width)[:width])
 	return e.x
 }
 
 // All encodes all kinds as they are.
-func (e *Stars) All() []graph.GPUNode {
+func (e *KindStars) All() []graph.GPUNode {
 	out := make([]graph.GPUNode, len(e.kinds))
 	for k := range out {
 		e.Star(&out[k], k, 0)
 	}
 	return out
-}
-
-func grow(x []float32, n int) []float32 {
-	if cap(x) < n {
-		return make([]float32, n)
-	}
-	return x[:n]
 }
