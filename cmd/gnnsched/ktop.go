@@ -110,7 +110,7 @@ func runKtop(c *ucli.Context) error {
 	case print:
 		return top.Once(c.Context, cfg, format)
 	}
-	if err := top.Run(c.Context, cfg); err != nil && !errors.Is(err, top.ErrInterrupted) {
+	if err := top.Run(c.Context, cfg); err != nil {
 		return err
 	}
 	return c.Context.Err() // of a signal from outside; Ctrl-C is a key of the view

@@ -1,5 +1,5 @@
 // Package top shows a cluster's nodes and pending pods and keeps the picture up to date. It
-// connects the packages below it and serves ktop and the demo.
+// connects the packages below it and serves ktop.
 //
 //	API server ──changes──▶ state ──a frame a tick──▶ view (a terminal), or a table, JSON or YAML
 //
@@ -9,7 +9,6 @@ package top
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,10 +30,6 @@ import (
 // DefaultInterval is the time between two redraws unless told otherwise.
 const DefaultInterval = 2 * time.Second
 
-// ErrInterrupted is returned by [Run] if the reader left with Ctrl-C. A program that embeds
-// the view can then stop its own work too.
-var ErrInterrupted = errors.New("interrupted")
-
 // Config selects the cluster and the form of its view. Client is needed.
 type Config struct {
 	Client   kubernetes.Interface
@@ -45,7 +40,6 @@ type Config struct {
 	Interval  time.Duration // between two frames; 0 means DefaultInterval
 	Sort      state.Sort
 	Servers   []state.Server // schedulers to ask for their decisions
-	Status    func() string  // a line of the embedding program; may be nil
 	Log       logr.Logger    // client-go's messages; the zero value drops them
 
 	// Explain says in sentences and tables why a pod got its node; nil if nothing is explained.
@@ -78,7 +72,7 @@ func (c Config) source() state.Config {
 	return state.Config{Client: c.Client, Selector: c.Selector, Namespace: c.Namespace, Servers: c.Servers, Log: c.Log, Explain: c.Explain}
 }
 
-// Run draws the cluster on the terminal until the reader quits or ctx ends; it then returns nil. Ctrl-C returns [ErrInterrupted]. Run
+// Run draws the cluster on the terminal until the reader quits or ctx ends; it then returns nil. Run
 // restores the terminal. If the cluster does not answer at the start, Run returns an error with exit code 3; if it stops answering later,
 // the view shows it.
 func Run(ctx context.Context, cfg Config) error {
@@ -103,7 +97,7 @@ func draw(ctx context.Context, cfg Config, read func(int) state.Frame, details f
 	}
 	m := view.New(view.Config{
 		Title: cfg.Title, Interval: cfg.Interval, Sort: cfg.Sort, Look: lookOf(cfg.Env), Servers: servers,
-		Read: read, Details: details, Status: cfg.Status, Done: ctx.Done(),
+		Read: read, Details: details, Done: ctx.Done(),
 	})
 	// 30 a second is smooth for text, and half the wake-ups of the default.
 	opts := []tea.ProgramOption{
@@ -122,8 +116,6 @@ func draw(ctx context.Context, cfg Config, read func(int) state.Frame, details f
 		return nil
 	case err != nil:
 		return fmt.Errorf("draw on the terminal: %w", err)
-	case m.Interrupted():
-		return ErrInterrupted
 	}
 	return nil
 }

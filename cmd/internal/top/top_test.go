@@ -92,11 +92,10 @@ func TestRun(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		key  string
-		want error
 	}{
-		{"q", "q", nil},
-		{"Ctrl-C", "\x03", ErrInterrupted},
-		{"the caller", "", nil},
+		{"q", "q"},
+		{"Ctrl-C", "\x03"},
+		{"the caller", ""},
 	} {
 		out := newScreen()
 		keys, typed := io.Pipe()
@@ -104,10 +103,10 @@ func TestRun(t *testing.T) {
 		done := make(chan error, 1)
 		go func() {
 			done <- Run(ctx, Config{
-				Client: client(), Title: "unit", in: keys, Out: out, Env: []string{"TERM=xterm-256color"}, Status: func() string { return "busy" },
+				Client: client(), Title: "unit", in: keys, Out: out, Env: []string{"TERM=xterm-256color"},
 			})
 		}()
-		for _, text := range []string{"node-a", "node-b", "unit", "busy", "25%"} {
+		for _, text := range []string{"node-a", "node-b", "unit", "25%"} {
 			out.waitFor(t, text)
 		}
 		if c.key == "" {
@@ -117,8 +116,8 @@ func TestRun(t *testing.T) {
 		}
 		select {
 		case err := <-done:
-			if !errors.Is(err, c.want) || c.want == nil && err != nil {
-				t.Errorf("%s: %v, want %v", c.name, err, c.want)
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
 			}
 		case <-time.After(20 * time.Second):
 			t.Fatalf("%s does not end the view", c.name)

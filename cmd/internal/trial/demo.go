@@ -2,17 +2,11 @@ package trial
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
-	"sync/atomic"
-	"time"
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/top"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -34,7 +28,7 @@ func Demo() *ucli.Command {
 			"Examples:\n" +
 			"   gnnsched demo                            # about a minute\n" +
 			"   gnnsched demo --seeds 5 --seed 20        # more workloads, and others\n" +
-			"   gnnsched demo | tee results.txt         # lines instead of the live view",
+			"   gnnsched try                             # one workload, to watch in a browser",
 		Flags: append([]ucli.Flag{
 			&ucli.IntFlag{Name: "seeds", Value: 2, Usage: "`NUMBER` of workloads in each part; each is deployed once through each scheduler"},
 			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the first workload; the others follow it"},
@@ -69,12 +63,8 @@ const usualSeed, usualSeeds = 101, 40
 type demo struct {
 	launcher testbed.Launcher
 	logDir   string
-	draw     bool // the cluster on the terminal; otherwise it prints a line now and then
 	seeds    []uint64
-	err      io.Writer // for progress
-
-	line     atomic.Pointer[string] // about the current step, for the view
-	reported time.Time              // when a line was printed
+	view     *cli.Bar
 }
 
 func runDemo(c *ucli.Context) error {
@@ -85,8 +75,7 @@ func runDemo(c *ucli.Context) error {
 	if !slices.Contains(server.Variants, c.String("variant")) {
 		return exit.Usagef("%w", choice.Unknown("variant", c.String("variant"), server.Variants))
 	}
-	draw := cli.IsTerminal(os.Stdout) && cli.IsTerminal(os.Stderr) && os.Getenv("TERM") != "dumb"
-	_, closer, err := cli.Log(c, "demo", draw)
+	_, closer, err := cli.Log(c, "demo", true)
 	if err != nil {
 		return err
 	}
@@ -95,7 +84,8 @@ func runDemo(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	d := &demo{launcher: program, logDir: c.String("log-dir"), draw: draw, seeds: seeds, err: c.App.ErrWriter}
+	d := &demo{program, c.String("log-dir"), seeds, cli.StderrBar(c.App.ErrWriter)}
+	defer d.view.Close()
 	var reports []*live.Report
 	var all verdict
 	for _, p := range demoParts(c.String("variant")) {
@@ -110,6 +100,7 @@ func runDemo(c *ucli.Context) error {
 		all.add(p, r, usual)
 		reports = append(reports, r)
 	}
+	d.view.Close()
 	fmt.Fprint(c.App.Writer, all)
 	for _, r := range reports {
 		fmt.Fprintln(c.App.Writer)
@@ -135,42 +126,9 @@ func (d *demo) play(ctx context.Context, p demoPart) (*live.Report, error) {
 		return nil, err
 	}
 	return live.Run(ctx, live.Config{
-		Scenario: s, Seeds: d.seeds, Contenders: with, Launcher: d.launcher, LogDir: d.logDir, Beside: d.show,
-		Progress: func(_ float64, text string) { d.report(p.title + ": " + text) },
+		Scenario: s, Seeds: d.seeds, Contenders: with, Launcher: d.launcher, LogDir: d.logDir,
+		Progress: func(done float64, text string) { d.view.Show(done, p.title, p.title+": "+text) },
 	})
-}
-
-// report shows a line in the view, or prints one every two seconds.
-func (d *demo) report(text string) {
-	d.line.Store(&text)
-	if !d.draw && time.Since(d.reported) > 2*time.Second {
-		d.reported = time.Now()
-		fmt.Fprintln(d.err, text)
-	}
-}
-
-// show plays beneath the terminal view, if there is one.
-func (d *demo) show(ctx context.Context, b *testbed.Bed, play func(context.Context) error) error {
-	if !d.draw {
-		return play(ctx)
-	}
-	view, closeView := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() {
-		defer closeView()
-		done <- play(ctx)
-	}()
-	status := func() string { return *d.line.Load() }
-	err := top.Run(view, top.Config{Client: b.Client, Title: "gnnsched demo", Interval: 500 * time.Millisecond, Status: status})
-	switch {
-	case errors.Is(err, top.ErrInterrupted):
-		b.End(context.Canceled)
-	case err != nil:
-		b.End(err)
-	case view.Err() == nil: // the reader pressed q: go on without the view
-		fmt.Fprintln(d.err, "the view is closed; the demo goes on (Ctrl-C ends it)")
-	}
-	return <-done
 }
 
 // usual compares both policies on other workloads in the simulator.

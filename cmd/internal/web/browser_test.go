@@ -138,6 +138,41 @@ func TestVersusInChromium(t *testing.T) {
 	clean(t, tab)
 }
 
+// In a browser, the page opens on the race, and its link leads to the sandbox at the decision in which the contenders differ first.
+func TestRaceInChromium(t *testing.T) {
+	_, first, err := Contest(1, "gnn")
+	if err != nil || first == nil {
+		t.Fatal(first, err)
+	}
+	tab := chromiumtest.Open(t)
+	s := newTestServer(t, config{Clock: clock.RealClock{}, Race: func() Race {
+		return Race{Arrivals: 9, First: first, Sides: []Side{
+			{Name: "kube-scheduler", Steps: [][3]float64{{1, 0.01, 0}, {2, 0.02, 1}}, Mean: 0.015, Waiting: []Waiting{{hostile, 8000, 32 << 30}}},
+			{Name: "gnn", Steps: [][3]float64{}, Waiting: []Waiting{}, Done: true},
+		}}
+	}}, frozen{frame: frameOf(3)})
+	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame#race"))
+	tab.Becomes(`document.querySelectorAll("main svg").length === 2 && document.querySelector("nav li").hidden === false`)
+	if got := chromiumtest.Value[string](tab, `document.querySelector("main p[role=status]").innerText`); got != fmt.Sprintf("kube-scheduler: 2 "+
+		"of 9 pods have arrived, 1 waits, mean cost 0.0150. gnn: 0 of 9 pods have arrived, 0 wait, mean cost 0.0000, done.\nThey differ first in "+
+		"decision %d, about pod %s: gnn chose %s, where kube-scheduler would have chosen %s. That decision in the sandbox",
+		first.Decision, first.Pod, first.Node, first.Other) {
+		t.Errorf("it says %q", got)
+	}
+	tab.Do(chromedp.Click(chromedp.CSS("main p a")))
+	tab.Becomes(fmt.Sprintf(`document.querySelector("main").innerText.includes("At the end") && document.querySelector("input[type=range]").value === "%d"`,
+		first.Decision-1))
+	about := chromiumtest.Value[string](tab, `document.querySelector("main").innerText`)
+	for _, want := range []string{
+		fmt.Sprintf("Decision %d of 262: pod %s requests", first.Decision, first.Pod), "gnn chooses " + first.Node, "would choose " + first.Other,
+	} {
+		if !strings.Contains(about, want) {
+			t.Errorf("the sandbox lacks %q: %s", want, about)
+		}
+	}
+	clean(t, tab)
+}
+
 // In a browser, a profile stands beside a scheduler of another process, with the pods that it has bound by the API.
 func TestVersusStockInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)

@@ -125,11 +125,13 @@ type Shown struct {
 	Recording plugin.Recording // of the scheduler; may hold nothing
 	// Shadow returns the findings so far of a shadow scheduler; nil for a scheduler that places pods.
 	Shadow func(context.Context) (shadow.Live, error)
+	Race   func() Race          // contenders on the same arrivals, which the page opens on; nil if there are none
+	Opened func(address string) // is called with the page's address, with its key; may be nil
 }
 
-// Serve starts the page if the flag is set. stop ends it.
+// Serve starts the page if the flag has a value. stop ends it.
 func Serve(c *ucli.Context, of Shown) (stop func(), err error) {
-	if !c.IsSet(Flag) {
+	if c.String(Flag) == "" {
 		return func() {}, nil
 	}
 	address, err := addressOf(c.String(Flag))
@@ -140,14 +142,17 @@ func Serve(c *ucli.Context, of Shown) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	end, err := start(c.Context, config{
-		Address: address, Title: of.Title, Client: of.Client, Book: of.Recording.Book, Curves: of.Recording.Curves, Shadow: of.Shadow,
-		Usage: measured.Reports, Checkpoint: c.String("checkpoint"),
+	link, end, err := start(c.Context, config{
+		Address: address, Title: of.Title, Client: of.Client, Book: of.Recording.Book, Curves: of.Recording.Curves,
+		Shadow: of.Shadow, Race: of.Race, Usage: measured.Reports, Checkpoint: c.String("checkpoint"),
 		Log: klog.Background(), Out: out,
 	})
 	if err != nil {
 		remove()
 		return nil, err
+	}
+	if of.Opened != nil {
+		of.Opened(link)
 	}
 	return func() { end(); remove() }, nil
 }

@@ -129,7 +129,7 @@ func TestStart(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	var out bytes.Buffer
 	client := fake.NewClientset(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}})
-	stop, err := start(t.Context(), config{Address: "127.0.0.1:0", Client: client, Out: &out})
+	_, stop, err := start(t.Context(), config{Address: "127.0.0.1:0", Client: client, Out: &out})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestStart(t *testing.T) {
 	if got := e.next(topicCluster); !strings.Contains(got, `"node-a"`) {
 		t.Errorf("%s", got)
 	}
-	if _, err := start(t.Context(), config{Address: u.Host, Client: client}); exit.Code(err) != exit.Usage {
+	if _, _, err := start(t.Context(), config{Address: u.Host, Client: client}); exit.Code(err) != exit.Usage {
 		t.Errorf("a port in use: %v", err)
 	}
 	stop()

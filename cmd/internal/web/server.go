@@ -36,6 +36,7 @@ type config struct {
 	Checkpoint string                                // file with the deciding weights; empty: the shipped ones
 	Curves     *learningcurve.Sampler                // of the scheduler's learning; nil if it has none
 	Usage      func() []measured.Report              // of the scheduler's sources of usage; nil if it has none
+	Race       func() Race                           // contenders on the same arrivals; nil if there are none
 	Log        logr.Logger                           // client-go's messages; the zero value drops them
 	Out        io.Writer                             // gets the line with the address and its key
 	Clock      clock.WithTicker                      // nil means the real one
@@ -76,12 +77,13 @@ const (
 	againAfter = 5 * time.Second
 )
 
-// start serves the page until ctx ends or stop is called. stop waits until everything that it began has ended. Errors have exit code 2.
-func start(ctx context.Context, c config) (stop func(), err error) {
+// start serves the page at address, with its key, until ctx ends or stop is called. stop waits until everything that it began has ended.
+// Errors have exit code 2.
+func start(ctx context.Context, c config) (address string, stop func(), err error) {
 	s := newServer(c)
 	socket, err := net.Listen("tcp", c.Address)
 	if err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--%s: %w", Flag, err), "choose another port, or 0 for any that is free")
+		return "", nil, exit.New(exit.Usage, fmt.Errorf("--%s: %w", Flag, err), "choose another port, or 0 for any that is free")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	h := &http.Server{
@@ -103,10 +105,14 @@ func start(ctx context.Context, c config) (stop func(), err error) {
 			_ = h.Close() // only connections are left, and they close all the same
 		}
 	})
-	if c.Out != nil {
-		fmt.Fprintf(c.Out, "Open http://%s/?key=%s in a browser\n", socket.Addr(), s.door.key)
+	address = fmt.Sprintf("http://%s/?key=%s", socket.Addr(), s.door.key)
+	if c.Race != nil {
+		address += "#race"
 	}
-	return func() { cancel(); s.tasks.Wait(); s.requests.end() }, nil
+	if c.Out != nil {
+		fmt.Fprintf(c.Out, "Open %s in a browser\n", address)
+	}
+	return address, func() { cancel(); s.tasks.Wait(); s.requests.end() }, nil
 }
 
 // newServer returns a server that does nothing yet.

@@ -136,6 +136,7 @@ const (
 	tick = 250 * time.Millisecond
 	// The numbers of ticks between two states of the cluster or of the shadow, and of what was learned.
 	clusterTicks  = 8
+	raceTicks     = 4
 	learningTicks = 40
 )
 
@@ -172,6 +173,9 @@ func (s *server) publishTick(ctx context.Context, n int) {
 			s.feed.news()
 		}
 	}
+	if s.config.Race != nil && n%raceTicks == 0 {
+		s.tell(topicRace, s.config.Race())
+	}
 	if n%clusterTicks == 0 {
 		s.publishCluster()
 		s.publishUsage()
@@ -201,6 +205,7 @@ func (s *server) safely(do func()) {
 const (
 	topicCluster  = "cluster"
 	topicLearning = "learning"
+	topicRace     = "race"
 	topicShadow   = "shadow"
 	topicTrouble  = "trouble"
 	topicUsage    = "usage"

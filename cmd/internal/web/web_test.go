@@ -445,7 +445,7 @@ func TestStopWaitsForRequests(t *testing.T) {
 	src, d := slow{frozen{frame: frameOf(1)}, make(chan struct{}), make(chan struct{})}, doorWith("sesame")
 	var out bytes.Buffer
 	ready := make(chan struct{})
-	stop, err := start(t.Context(), config{
+	_, stop, err := start(t.Context(), config{
 		Address: "127.0.0.1:0", Out: &out, door: &d, grace: time.Nanosecond,
 		read: func(context.Context) (source, error) { close(ready); return src, nil },
 	})

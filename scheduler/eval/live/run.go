@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -29,8 +30,16 @@ type Config struct {
 	LogDir     string           // folder of the cluster's log; empty: the log is deleted with the cluster
 	// Progress is called with the overall progress, from 0 to 1, and a line about the current step.
 	Progress func(done float64, text string)
-	// Beside, if it is set, is called with each cluster and what plays on it, and calls play.
-	Beside func(ctx context.Context, b *testbed.Bed, play func(context.Context) error) error
+	Race     Race            // nil: the contenders play one after another
+	Endpoint server.Endpoint // of the schedulers
+}
+
+// Race watches contenders that play at the same time, each on a cluster of its own. Its methods are called for all of them at once.
+type Race interface {
+	// Beside is called when a contender's cluster and scheduler are ready. It calls play once.
+	Beside(ctx context.Context, contender int, b *testbed.Bed, play func(context.Context) error) error
+	// Stepped is called after each decision of a contender, which was about the pod with an index in the plan of env.
+	Stepped(ctx context.Context, contender int, env *sim.Env, arrival int) error
 }
 
 // Report is the result of Run.
@@ -49,45 +58,64 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	}
 	r := &Report{Scenario: c.Scenario, Seeds: c.Seeds}
 	together := len(c.Contenders) // on one cluster
-	if c.Scenario.Lose > 0 {
+	if c.Scenario.Lose > 0 || c.Race != nil {
 		together = 1
 	}
 	for i, seed := range c.Seeds {
-		for from := 0; from < len(c.Contenders); from += together {
-			trials, err := c.onCluster(ctx, i, from, from+together)
-			if err != nil {
-				if cause := context.Cause(ctx); cause != nil {
-					err = cause
-				}
-				return nil, fmt.Errorf("scenario %s, seed %d: %w", c.Scenario.Name, seed, err)
+		trials, err := c.seed(ctx, i, together)
+		if err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				err = cause
 			}
-			r.Trials = append(r.Trials, trials...)
+			return nil, fmt.Errorf("scenario %s, seed %d: %w", c.Scenario.Name, seed, err)
 		}
+		r.Trials = append(r.Trials, trials...)
 	}
 	return r, nil
 }
 
-// onCluster plays the episodes of the contenders from to to-1 on one cluster with the nodes of a
-// seed.
-func (c Config) onCluster(ctx context.Context, i, from, to int) (trials []Trial, err error) {
+// seed plays the episodes of a seed on clusters for so many contenders each.
+func (c Config) seed(ctx context.Context, i, together int) ([]Trial, error) {
+	clusters, ctx := errgroup.WithContext(ctx)
+	if c.Race == nil {
+		clusters.SetLimit(1)
+	}
+	trials := make([]Trial, len(c.Contenders))
+	for from := 0; from < len(trials); from += together {
+		clusters.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return c.onCluster(ctx, i, from, trials[from:from+together])
+		})
+	}
+	return trials, clusters.Wait()
+}
+
+// onCluster plays the episodes of the contenders that begin with from on one cluster with the nodes of a seed, and fills trials.
+func (c Config) onCluster(ctx context.Context, i, from int, trials []Trial) error {
 	c.Progress(c.done(i, from, 0), fmt.Sprintf("%s: starting a cluster for seed %d", c.Scenario.Name, c.Seeds[i]))
 	env, err := sim.New(c.Scenario.Config)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := env.Reset(c.Seeds[i]); err != nil {
-		return nil, err
+		return err
 	}
 	nodes, err := nodesOf(env)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	bed := testbed.Config{Name: "live", Launcher: c.Launcher, Nodes: nodes, LogDir: c.LogDir}
-	err = testbed.Run(ctx, bed, func(ctx context.Context, b *testbed.Bed) error {
+	name := "live"
+	if c.Race != nil {
+		name = fmt.Sprint("race-", from)
+	}
+	bed := testbed.Config{Name: name, Launcher: c.Launcher, Nodes: nodes, LogDir: c.LogDir}
+	return testbed.Run(ctx, bed, func(ctx context.Context, b *testbed.Bed) error {
 		if err := c.createServices(ctx, b.Client, env.Plan()); err != nil { // before the scheduler starts
 			return err
 		}
-		stop, err := b.StartScheduler(ctx, c.scheduler())
+		stop, err := b.StartScheduler(ctx, c.scheduler(), c.Endpoint)
 		if err != nil {
 			return err
 		}
@@ -97,22 +125,19 @@ func (c Config) onCluster(ctx context.Context, i, from, to int) (trials []Trial,
 			return err
 		}
 		defer pods.stop()
-		play := func(ctx context.Context) error {
-			for k := from; k < to; k++ {
-				t, err := c.trial(ctx, pods, i, k)
-				if err != nil {
-					return fmt.Errorf("%s: %w", c.Contenders[k].Name, err)
+		play := func(ctx context.Context) (err error) {
+			for k := range trials {
+				if trials[k], err = c.trial(ctx, pods, i, from+k); err != nil {
+					return fmt.Errorf("%s: %w", c.Contenders[from+k].Name, err)
 				}
-				trials = append(trials, t)
 			}
 			return nil
 		}
-		if c.Beside != nil {
-			return c.Beside(ctx, b, play)
+		if c.Race != nil {
+			return c.Race.Beside(ctx, from, b, play)
 		}
 		return play(ctx)
 	})
-	return trials, err
 }
 
 // done is the overall progress from 0 to 1, given the progress within one episode.
@@ -221,7 +246,12 @@ func (c Config) trial(ctx context.Context, pods *pods, i, k int) (Trial, error) 
 	}
 	e := episode{follower: f, trial: &t, policy: judge{policy: x.New(setting)}, simulated: nodes}
 	for !env.Done() {
-		if err := e.step(ctx); err != nil {
+		arrival := env.Next()
+		err := e.step(ctx)
+		if err == nil && c.Race != nil {
+			err = c.Race.Stepped(ctx, k, env, arrival)
+		}
+		if err != nil {
 			return t, err
 		}
 		done := float64(t.Placed) / float64(max(t.Simulated.Placed, 1))

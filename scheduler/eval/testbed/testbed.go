@@ -91,7 +91,7 @@ func (b *Bed) use(ctx context.Context, c Config, use func(ctx context.Context, b
 	}
 	b.Client, b.REST = client, rest
 	if len(c.Scheduler.Profiles) > 0 {
-		stop, err := b.StartScheduler(ctx, c.Scheduler)
+		stop, err := b.StartScheduler(ctx, c.Scheduler, server.Endpoint{})
 		if err != nil {
 			return err
 		}
@@ -99,6 +99,9 @@ func (b *Bed) use(ctx context.Context, c Config, use func(ctx context.Context, b
 	}
 	return use(ctx, b)
 }
+
+// Kubeconfig returns the path of the cluster's kubeconfig.
+func (b *Bed) Kubeconfig() string { return b.cluster.Kubeconfig() }
 
 // End ends the context of use with a cause.
 func (b *Bed) End(cause error) { b.cancel(cause) }
@@ -133,10 +136,11 @@ type Nodes struct {
 }
 
 // StartScheduler runs kube-scheduler in this process until the returned function stops it. It
-// sets the kubeconfig, and kubeconfig.UnlimitedQPS as the limit of requests if c has none. When the scheduler ends
+// sets the kubeconfig, the endpoint's address, and kubeconfig.UnlimitedQPS as the limit of requests if c has none. When the scheduler ends
 // by itself, its error ends the context of the bed.
-func (b *Bed) StartScheduler(ctx context.Context, c server.Config) (stop func(), err error) {
-	c.Kubeconfig = b.cluster.Kubeconfig()
+func (b *Bed) StartScheduler(ctx context.Context, c server.Config, e server.Endpoint) (stop func(), err error) {
+	e.Address = "127.0.0.1"
+	c.Kubeconfig = b.Kubeconfig()
 	c.QPS = cmp.Or(c.QPS, kubeconfig.UnlimitedQPS)
 	y, err := c.YAML()
 	if err != nil {
@@ -150,7 +154,7 @@ func (b *Bed) StartScheduler(ctx context.Context, c server.Config) (stop func(),
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := server.Run(ctx, file, server.Endpoint{Address: "127.0.0.1"}, nil); err != nil {
+		if err := server.Run(ctx, file, e, nil); err != nil {
 			b.End(err)
 		}
 	}()

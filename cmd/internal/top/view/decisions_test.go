@@ -241,7 +241,7 @@ func TestHostileDetails(t *testing.T) {
 	live.Verdict.Answer, live.Recent[0].What, live.Failures[0].What = evil, evil, evil
 	for _, size := range [][2]int{{80, 24}, {200, 50}, {9, 12}, {1, 1}} {
 		m := model(t, sample(2, false), terminal{full, size[0], size[1]}, func(cfg *Config, f *state.Frame) {
-			cfg.Title, cfg.Status = evil, func() string { return evil }
+			cfg.Title = evil
 			f.Lost = &state.Lost{Since: noon, Reason: evil}
 			cfg.Details = func(ask state.Ask) state.Details {
 				return state.Details{

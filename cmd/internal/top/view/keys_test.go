@@ -163,14 +163,14 @@ func TestQuitting(t *testing.T) {
 	for _, screen := range [][]string{nil, {"p"}, {"?"}} {
 		m := model(t, sample(2, false), terminal{full, 80, 24}, nil)
 		press(m, screen...)
-		if _, cmd := m.Update(tea.KeyPressMsg{Code: 'q', Text: "q"}); !quits(cmd) || m.Interrupted() {
+		if _, cmd := m.Update(tea.KeyPressMsg{Code: 'q', Text: "q"}); !quits(cmd) {
 			t.Errorf("q on %v does not quit", screen)
 		}
 	}
 	for _, screen := range [][]string{nil, {"p"}, {"?"}, {"/"}, {"/", "x"}} {
 		m := model(t, sample(2, false), terminal{full, 80, 24}, nil)
 		press(m, screen...)
-		if _, cmd := m.Update(tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}); !quits(cmd) || !m.Interrupted() {
+		if _, cmd := m.Update(tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}); !quits(cmd) {
 			t.Errorf("Ctrl-C after %v does not quit", screen)
 		}
 	}
@@ -224,9 +224,6 @@ func TestFitsEveryWindow(t *testing.T) {
 				return d
 			}
 			cfg.Title = rapid.StringN(0, 30, -1).Draw(rt, "title")
-			if rapid.Bool().Draw(rt, "status") {
-				cfg.Status = func() string { return "status 世界" }
-			}
 			if rapid.Bool().Draw(rt, "lost") {
 				f.Lost = &state.Lost{Since: noon, Reason: "世界 is away"}
 			}

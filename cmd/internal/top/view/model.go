@@ -43,9 +43,6 @@ type Config struct {
 	// Details, if set, returns the data that the visible screen needs besides the frame. It is called like Read, after it.
 	Details func(state.Ask) state.Details
 
-	// Status, if set, returns a line for the header: the current activity of the embedding program. It is called like Read.
-	Status func() string
-
 	// Done, if set, ends the pause between two frames early, so that no goroutine is left when the
 	// program quits.
 	Done <-chan struct{}
@@ -55,16 +52,14 @@ type Config struct {
 type Model struct {
 	canvas
 	cfg    Config
-	loaded bool // a frame has been read
-	status string
-	header []string // drawn from frame and status for this window
+	loaded bool     // a frame has been read
+	header []string // drawn from frame for this window
 
 	current int   // index in pages of the visible screen
 	stack   []int // of the screens to go back to from overlays and from what Enter opened
 
-	typing      bool // the reader types a filter into the footer
-	input       textinput.Model
-	interrupted bool
+	typing bool // the reader types a filter into the footer
+	input  textinput.Model
 }
 
 // New returns a model that has read no frame yet.
@@ -88,15 +83,11 @@ func New(cfg Config) *Model {
 	return m
 }
 
-// Interrupted tells whether the reader left with Ctrl-C instead of q.
-func (m *Model) Interrupted() bool { return m.interrupted }
-
 type (
 	frameMsg struct {
 		frame   state.Frame
 		ask     state.Ask
 		details state.Details
-		status  string
 		regular bool // a pause and the next regular frame follow; other frames come in between
 	}
 	tickMsg struct{}
@@ -112,9 +103,6 @@ func (m *Model) read(regular bool) tea.Cmd {
 		msg := frameMsg{frame: cfg.Read(limit), ask: ask, regular: regular}
 		if cfg.Details != nil && ask != (state.Ask{}) {
 			msg.details = cfg.Details(ask)
-		}
-		if cfg.Status != nil {
-			msg.status = state.Printable(cfg.Status())
 		}
 		return msg
 	}
@@ -164,7 +152,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tickMsg:
 		return m, m.read(true)
 	case frameMsg:
-		m.frame, m.status = msg.frame, msg.status
+		m.frame = msg.frame
 		m.asked, m.details = msg.ask, msg.details
 		if ofOne(msg.ask) && msg.ask.Server != m.server { // the reader has chosen another scheduler since the request
 			m.details = state.Details{}
@@ -189,7 +177,6 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 	switch {
 	case k.String() == "ctrl+c":
-		m.interrupted = true
 		return tea.Quit
 	case k.String() == "ctrl+z":
 		return tea.Suspend

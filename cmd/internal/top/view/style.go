@@ -205,9 +205,6 @@ func (m *Model) buildHeader() []string {
 			all = append(all, headerLine{l, 6 - i})
 		}
 		all = append(all, headerLine{m.schedulersLine(), 3})
-		if m.cfg.Status != nil {
-			all = append(all, headerLine{m.st.Fit(m.status, m.width), 7})
-		}
 	}
 	all = append(all, headerLine{"", 0})
 	return mostImportant(all, max(m.height-2-minRows, 0))

@@ -192,9 +192,6 @@ func TestGolden(t *testing.T) {
 		{"disconnected", small, func(_ *Config, f *state.Frame) {
 			f.Lost = &state.Lost{Since: noon.Add(-42 * time.Second), Reason: "connection refused"}
 		}, full, 80, 24, ""},
-		{"status", small, func(c *Config, _ *state.Frame) {
-			c.Status = func() string { return "round 1 of 2: gnn, 340 of 500 pods" }
-		}, full, 80, 24, ""},
 		{"used", measured(12), nil, full, 120, 24, ""},
 		{"pending", small, nil, full, 80, 24, "p"},
 		{"pending-wide", small, nil, full, 130, 20, "p down"},

@@ -5,16 +5,17 @@ import {decisions, take} from "./decisions.js";
 import {events, node} from "./details.js";
 import {learning} from "./learning.js";
 import {pending} from "./search.js";
+import {race} from "./race.js";
 import {usage} from "./nodes.js";
 import {sandbox} from "./sandbox.js";
 import {shadow} from "./shadow.js";
 import {versus} from "./versus.js";
 
-const pages = {cluster, pending, used: usage, decisions, versus, learning, shadow, events, node, sandbox};
+const pages = {cluster, pending, used: usage, decisions, versus, learning, shadow, race, events, node, sandbox};
 const main = document.getElementById("main"), line = document.getElementById("state");
 
 // news is the newest message of each topic.
-const news = {cluster: null, learning: null, shadow: null, trouble: null, usage: null, decisions: null};
+const news = {cluster: null, learning: null, race: null, shadow: null, trouble: null, usage: null, decisions: null};
 let page = {}, live = false;
 
 function status() {
@@ -29,10 +30,11 @@ function status() {
   document.getElementById("title").textContent = c ? c.title : "";
 }
 
-// menu shows the links to the pages of this scheduler: one in the shadow has one profile, and does not learn.
+// menu shows the links to the pages of this scheduler: one in the shadow has one profile, and does not learn. Few race.
 function menu() {
   for (const a of document.querySelectorAll("nav a")) {
     if (a.hash === "#shadow") a.parentElement.hidden = !news.shadow;
+    if (a.hash === "#race") a.parentElement.hidden = !news.race;
     if (a.hash === "#versus" || a.hash === "#learning") a.parentElement.hidden = Boolean(news.shadow);
   }
 }
@@ -66,7 +68,7 @@ function open() {
     const answer = await fetch("icon.svg", {method: "HEAD"}).catch(() => null);
     if (answer?.status === 401) line.textContent = "the scheduler was started again: open the address that it printed";
   };
-  for (const topic of ["cluster", "learning", "shadow", "trouble", "usage", "decisions"]) {
+  for (const topic of ["cluster", "learning", "race", "shadow", "trouble", "usage", "decisions"]) {
     source.addEventListener(topic, (e) => {
       const message = JSON.parse(e.data);
       news[topic] = topic === "decisions" ? take(news.decisions, message) : message;

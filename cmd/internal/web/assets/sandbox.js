@@ -219,7 +219,11 @@ export function sandbox(main, news, given) {
     if (ended) return;
     controls = form(options, changed);
     place.append(controls.element);
-    const unknown = controls.restore(given);
+    const fields = new URLSearchParams(given);
+    slider.max = Number(fields.get("at") || 1) - 1; // until the run has so many decisions
+    slider.value = slider.max;
+    fields.delete("at");
+    const unknown = controls.restore(fields);
     run();
     if (unknown.length) trouble.textContent = "The address has fields that the sandbox does not: " + unknown.join(", ");
   }).catch((e) => { trouble.textContent = e.message; });
