@@ -1,4 +1,4 @@
-# gnnsched. `make help` lists the targets; `make demo` and `make test` are the two to know.
+# gnnsched. `make help` lists the targets; `make build`, `make demo` and `make test` are those to know.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := all
@@ -65,6 +65,17 @@ man: build ## Write a manual page for each program into MANDIR (bin/man8), made 
 .PHONY: demo
 demo: build ## See where the networks pay and where not, beside the default scheduler (a minute)
 	@PATH="$(CURDIR)/bin:$$PATH" bin/gnnsched demo
+
+ARCHS ?= amd64 arm64
+RELEASE = bin/release/gnnsched-$(VERSION)-linux
+.PHONY: release
+release: ## Write archives with both programs for linux on ARCHS (amd64 arm64) into bin/release, the same bytes each time
+	@rm -rf bin/release
+	@set -o pipefail; for a in $(ARCHS); do echo "building $(RELEASE)-$$a.tar.gz"; mkdir -p $(RELEASE)-$$a || exit 1; \
+		GOOS=linux GOARCH=$$a $(GOBUILD) -o $(RELEASE)-$$a/ ./cmd/gnnsched ./cmd/kwokcluster && cp LICENSE README.md CITATION.cff $(RELEASE)-$$a && \
+		tar -C bin/release --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$$(git log -1 --format=%ct)" \
+			-c $(notdir $(RELEASE))-$$a | gzip -9n >$(RELEASE)-$$a.tar.gz && rm -r $(RELEASE)-$$a || exit 1; done
+	@cd bin/release && sha256sum *.tar.gz >SHA256SUMS
 
 .PHONY: clean
 clean: ## Remove everything that was built
@@ -181,7 +192,7 @@ TORCH := ./gnn/torch/... ./scheduler/learn/... ./cmd/gnntrain/...
 # The packages that start goroutines or share values between them, without those of libtorch and without those that measure, or only play
 # seeds side by side, as scheduler/eval and scheduler/sim/vector do here. Where nothing runs at the same time, the race detector finds
 # nothing and takes ten times as long.
-SIDEBYSIDE := ^(gnn/torch/|cmd/(gnnsched|gnnsched-env|gnntrain|kwokcluster|internal/film)/|scheduler/(learn|policy)/)
+SIDEBYSIDE := ^(gnn/torch/|cmd/(gnnsched|gnnsched-env|gnntrain|kwokcluster)/|scheduler/(learn|policy)/)
 CONCURRENT = $$(grep -rlE '^[[:space:]]*go (func|[a-zA-Z.]+[(])|[.]Go[(]func|errgroup|sync[.](Mutex|RWMutex|Once|Map|WaitGroup)|atomic[.]' --include='*.go' \
 	--exclude='*_test.go' internal deploy gnn kwok workload scheduler cmd | grep -vE '$(SIDEBYSIDE)' | xargs -n1 dirname | sort -u | sed 's,^,./,')
 

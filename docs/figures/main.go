@@ -69,6 +69,10 @@ func render(root string) (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		plots, err := filepath.Rel(filepath.Dir(page), filepath.Join(root, "docs", "results", "plots"))
+		if err != nil {
+			return nil, err
+		}
 		fresh[page] = part.ReplaceAllFunc(text, func(old []byte) []byte {
 			m := part.FindSubmatch(old)
 			text, e := produce(root, string(m[1]), string(m[2]), fresh)
@@ -78,6 +82,7 @@ func render(root string) (map[string][]byte, error) {
 			if e != nil {
 				err = errors.Join(err, fmt.Errorf("%s: %s %s: %w", page, m[1], m[2], e))
 			}
+			text = strings.Replace(text, "](plots/", "]("+filepath.ToSlash(plots)+"/", 1)
 			first, _, _ := bytes.Cut(old, []byte("\n"))
 			return []byte(string(first) + "\n\n" + strings.TrimSpace(text) + "\n\n<!-- end -->")
 		})
