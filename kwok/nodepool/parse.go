@@ -376,8 +376,8 @@ var Offers = []Offer{InCapacity, InSlices, InBoth, InTurns}
 // sharesOfDevice is the number of shares of a device in a slice: claims count in thousandths, as annotations do.
 const sharesOfDevice = cluster.DeviceMilli
 
-// Single returns a pool of one node for each given node, with the node's capacity, GPUs, GPU model, labels and
-// taints. Labels that kwokcluster sets itself are left out. The simulated nodes have "-0" behind their names, which
+// Single returns a pool of one node for each given node, with the node's capacity, GPUs, GPU model, zone, labels
+// and taints. Labels that kwokcluster sets itself are left out. The simulated nodes have "-0" behind their names, which
 // keeps their order by name.
 func Single(nodes []*cluster.Node, gpus Offer) []Pool {
 	pools := make([]Pool, len(nodes))
@@ -399,17 +399,8 @@ func Single(nodes []*cluster.Node, gpus Offer) []Pool {
 		if offer != InCapacity && n.Allocatable.GPU > 0 {
 			p.Devices = []Devices{{Product: n.GPUModel, Count: int(n.Allocatable.GPU), Shares: sharesOfDevice}}
 		}
-		if len(n.Labels) > 0 || n.Allocatable.GPU > 0 {
-			p.Labels = make(map[string]string, len(n.Labels)+1)
-		}
-		for k, v := range maps.All(n.Labels) {
-			if !reserved[k] {
-				p.Labels[k] = v
-			}
-		}
-		if n.Allocatable.GPU > 0 && n.GPUModel != "" {
-			p.Labels[kube.GPUModelLabel] = n.GPUModel
-		}
+		p.Labels = kube.NodeLabels(n)
+		maps.DeleteFunc(p.Labels, func(k, _ string) bool { return reserved[k] })
 		pools[i] = p
 	}
 	return pools

@@ -23,8 +23,8 @@ import (
 	"gnnsched/workload"
 )
 
-// namespace is the namespace of the pods. The cluster has no other user.
-const namespace = "default"
+// Namespace is the namespace of the pods. The cluster has no other user.
+const Namespace = "default"
 
 // follower keeps the cluster in step with one episode of the simulator.
 type follower struct {
@@ -56,7 +56,7 @@ func newFollower(ctx context.Context, pods *pods, trial, scheduler string, env *
 				return nil, fmt.Errorf("node %s has pods with GPUs from the start, and the scenario does not say on which devices", n.Name)
 			}
 			for c := range g.Count {
-				p := f.pod(fmt.Sprintf("%s-initial-%d-%d-%d", trial, i, k, c), &cluster.Pod{Requests: g.Each})
+				p := Pod(fmt.Sprintf("%s-initial-%d-%d-%d", trial, i, k, c), scheduler, &cluster.Pod{Requests: g.Each})
 				p.Spec.NodeName = nodeName(n.Name)
 				if err := f.create(ctx, p); err != nil {
 					return nil, err
@@ -76,18 +76,18 @@ func rowsByName(nodes []*cluster.Node) map[string]int32 {
 	return out
 }
 
-// pod returns a Kubernetes pod with the requests and constraints of a pod of the simulator.
-func (f *follower) pod(name string, p *cluster.Pod) *corev1.Pod {
+// Pod returns a Kubernetes pod for a scheduler with the requests and constraints of a pod of the simulator.
+func Pod(name, scheduler string, p *cluster.Pod) *corev1.Pod {
 	labels := map[string]string{workload.LabelManagedBy: workload.ManagedBy}
 	if p.Owner != "" {
 		labels[workload.LabelName] = p.Owner
 	}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: namespace, Labels: labels, Annotations: kube.GPUAnnotations(p.Requests, p.GPUModels),
+			Name: name, Namespace: Namespace, Labels: labels, Annotations: kube.GPUAnnotations(p.Requests, p.GPUModels),
 		},
 		Spec: corev1.PodSpec{
-			SchedulerName: f.scheduler, NodeSelector: p.NodeSelector, Tolerations: kube.Tolerations(p.Tolerations),
+			SchedulerName: scheduler, NodeSelector: p.NodeSelector, Tolerations: kube.Tolerations(p.Tolerations),
 			EnableServiceLinks: ptr.To(false),
 			Containers: []corev1.Container{{
 				Name: "app", Image: "none",
@@ -98,7 +98,7 @@ func (f *follower) pod(name string, p *cluster.Pod) *corev1.Pod {
 }
 
 func (f *follower) create(ctx context.Context, p *corev1.Pod) error {
-	if _, err := f.client.CoreV1().Pods(namespace).Create(ctx, p, metav1.CreateOptions{}); err != nil {
+	if _, err := f.client.CoreV1().Pods(Namespace).Create(ctx, p, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create pod %s: %w", p.Name, err)
 	}
 	return nil
@@ -150,7 +150,7 @@ func (f *follower) choice(p *corev1.Pod) (out eval.Choice, err error) {
 // has a new name, since events of an earlier pod may still come.
 func (f *follower) schedule(ctx context.Context, arrival int) (decided *corev1.Pod, refused string, err error) {
 	f.tries++
-	p := f.pod(fmt.Sprintf("%s-%d-%d", f.trial, arrival, f.tries), f.plan[arrival].Pod)
+	p := Pod(fmt.Sprintf("%s-%d-%d", f.trial, arrival, f.tries), f.scheduler, f.plan[arrival].Pod)
 	if err := f.create(ctx, p); err != nil {
 		return nil, "", err
 	}
@@ -249,7 +249,7 @@ func watchPods(ctx context.Context, client kubernetes.Interface) (p *pods, err e
 		case p.changed <- struct{}{}:
 		default:
 		}
-	}, informers.WithNamespace(namespace))
+	}, informers.WithNamespace(Namespace))
 	return p, err
 }
 
@@ -279,7 +279,7 @@ var immediately = metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 
 // delete deletes a pod without grace period.
 func (p *pods) delete(ctx context.Context, name string) error {
-	if err := p.client.CoreV1().Pods(namespace).Delete(ctx, name, immediately); err != nil && !apierrors.IsNotFound(err) {
+	if err := p.client.CoreV1().Pods(Namespace).Delete(ctx, name, immediately); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete pod %s: %w", name, err)
 	}
 	return nil
@@ -287,7 +287,7 @@ func (p *pods) delete(ctx context.Context, name string) error {
 
 // deleteAll deletes the pods with these fields without grace period.
 func (p *pods) deleteAll(ctx context.Context, fields string) error {
-	err := p.client.CoreV1().Pods(namespace).DeleteCollection(ctx, immediately, metav1.ListOptions{FieldSelector: fields})
+	err := p.client.CoreV1().Pods(Namespace).DeleteCollection(ctx, immediately, metav1.ListOptions{FieldSelector: fields})
 	if err != nil {
 		return fmt.Errorf("delete the pods: %w", err)
 	}

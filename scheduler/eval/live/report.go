@@ -9,10 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
@@ -118,28 +116,6 @@ func simulated(t Trial) sim.Outcome { return t.Simulated }
 // comparison returns the outcomes on one of the two sides.
 func (r *Report) comparison(of func(Trial) sim.Outcome) *eval.Comparison {
 	return eval.Collect(r.Trials, func(t Trial) (string, uint64, sim.Outcome) { return t.Policy, t.Seed, of(t) })
-}
-
-// pools returns a file of node pools for kwokcluster, one pool of one node for each node.
-func pools(nodes []*cluster.Node) ([]byte, error) {
-	list := make([]map[string]any, len(nodes))
-	for i, n := range nodes {
-		pool := map[string]any{"name": n.Name, "count": 1, "capacity": kube.Capacity(n.Allocatable)}
-		labels := kube.NodeLabels(n)
-		delete(labels, corev1.LabelTopologyZone) // the pool has a field for it
-		if n.Zone != "" {
-			pool["zone"] = n.Zone
-		}
-		if len(labels) > 0 {
-			pool["labels"] = labels
-		}
-		taints := kube.Taints(n.Taints)
-		if len(taints) > 0 {
-			pool["taints"] = taints
-		}
-		list[i] = pool
-	}
-	return yaml.Marshal(map[string]any{"pools": list})
 }
 
 // devicesInUse returns the allocated fraction of the GPU capacity, or nil without GPUs.

@@ -10,8 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
+	"gnnsched/kwok/nodepool"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/policy"
@@ -102,15 +104,15 @@ func (c Config) onCluster(ctx context.Context, i, from int, trials []Trial) erro
 	if err := env.Reset(c.Seeds[i]); err != nil {
 		return err
 	}
-	nodes, err := nodesOf(env)
+	nodes, err := yaml.Marshal(map[string]any{"pools": nodepool.Single(env.Snapshot().Nodes, nodepool.InCapacity)})
 	if err != nil {
-		return err
+		return fmt.Errorf("encode the nodes: %w", err)
 	}
 	name := "live"
 	if c.Race != nil {
 		name = fmt.Sprint("race-", from)
 	}
-	bed := testbed.Config{Name: name, Launcher: c.Launcher, Nodes: nodes, LogDir: c.LogDir}
+	bed := testbed.Config{Name: name, Launcher: c.Launcher, Nodes: testbed.Nodes{Pools: nodes}, LogDir: c.LogDir}
 	return testbed.Run(ctx, bed, func(ctx context.Context, b *testbed.Bed) error {
 		if err := c.createServices(ctx, b.Client, env.Plan()); err != nil { // before the scheduler starts
 			return err
@@ -143,15 +145,6 @@ func (c Config) onCluster(ctx context.Context, i, from int, trials []Trial) erro
 // done is the overall progress from 0 to 1, given the progress within one episode.
 func (c Config) done(seed, contender int, part float64) float64 {
 	return (float64(seed) + (float64(contender)+part)/float64(len(c.Contenders))) / float64(len(c.Seeds))
-}
-
-// nodesOf returns the nodes that the simulator has drawn.
-func nodesOf(env *sim.Env) (testbed.Nodes, error) {
-	y, err := pools(env.Snapshot().Nodes)
-	if err != nil {
-		return testbed.Nodes{}, exit.New(exit.Usage, err, "choose another scenario for --live")
-	}
-	return testbed.Nodes{Pools: y}, nil
 }
 
 // onePass is the time that a network has for a decision. It is long, because a machine may be busy and what a network decides counts here.
@@ -190,10 +183,10 @@ func (c Config) createServices(ctx context.Context, client kubernetes.Interface,
 		}
 		known[owner] = true
 		s := &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: owner, Namespace: namespace},
+			ObjectMeta: metav1.ObjectMeta{Name: owner, Namespace: Namespace},
 			Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{workload.LabelName: owner}},
 		}
-		if _, err := client.CoreV1().Services(namespace).Create(ctx, s, metav1.CreateOptions{}); err != nil {
+		if _, err := client.CoreV1().Services(Namespace).Create(ctx, s, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create service %s: %w", owner, err)
 		}
 	}

@@ -41,33 +41,41 @@ var violationKinds = []string{
 // violation is something that must not happen.
 type violation struct {
 	kind    string
-	pods    []string // names of the offending pods; empty if it is about a program
+	names   []string // of the offending pods and claims; empty if it is about a program
 	detail  string
 	history []string // of the first pod
 }
 
-// book is the independent count: the states of all pods in the order in which etcd had them.
+// String names the violation with its pods and their history.
+func (v violation) String() string {
+	s := v.kind + ": "
+	if len(v.names) > 0 {
+		s += v.names[0] + ": "
+	}
+	s += v.detail
+	if len(v.names) > 1 {
+		s += fmt.Sprintf("; with %v", v.names[1:])
+	}
+	return strings.Join(append([]string{s}, v.history...), "\n    ")
+}
+
+// book is the independent count: the states of all pods and claims in the order in which etcd had them.
 type book struct {
 	capacity map[string]machine // of the nodes by name
 	now      func() time.Time
 
 	mu         sync.Mutex
-	claims     map[string]*claimRecord       // that exist, by name
-	live       map[string]*record            // pods that exist, or that the API server accepted, by name
-	rivals     map[string]bool               // the rival's pods that exist or existed
-	on         map[string]map[string]*record // bound pods that have not ended, by node and name
-	gone       map[string]bool               // pods that left etcd before the API server answered that it accepted them
-	collided   map[string]string             // by pod or claim, the one with which it collided last; see tooMuch
-	parted     map[string]time.Time          // when pods and claims that had collided left
+	pods       map[string]*record // that exist, or that the soak creates, by name
+	claims     map[string]*claimRecord
+	rivals     map[string]bool // the rival's pods that exist or existed
 	totals     totals
 	violations []violation
-	known      map[string]bool // violations by kind and pods, to report each once
+	known      map[string]bool // violations and collisions by kind and first name, to count each once
 }
 
 // totals are counts of pods.
 type totals struct {
 	created       int // seen in etcd
-	accepted      int // by the API server, as its answers said
 	bound         int
 	unschedulable int // pods that were reported as unschedulable at least once
 	deleted       int // by the soak
@@ -78,63 +86,69 @@ type totals struct {
 	forgotten     int            // pods whose status lacked one of several claims when they were judged
 }
 
+// holder is a pod or a claim, and what it holds of its node's devices.
+type holder struct {
+	name, node string
+	devices    cluster.DeviceSet
+	milli      int64     // thousandths of each device
+	placed     time.Time // when it was bound or allocated
+	rival      bool      // the rival placed it
+	collided   *holder   // with which it collided last
+	left       time.Time // when it left etcd
+}
+
 // record is one pod.
 type record struct {
-	name, node    string
+	holder
 	uid           types.UID
 	requests      cluster.Resources
-	devices       cluster.DeviceSet
 	claims        []string
-	placed        time.Time // when it was bound
-	seen          bool      // etcd had it
-	accepted      bool      // the API server said so
-	deleting      bool      // the soak wants it gone
-	tooLarge      bool      // it fits on no node
-	evicted       string    // reason of the condition DisruptionTarget
-	unschedulable bool      // a scheduler reported that it fits nowhere
-	forgotten     bool      // its status has some of its claims and lacks others
-	phase         corev1.PodPhase
+	ours          bool // created by the soak, not by a ReplicaSet
+	seen          bool // etcd had it
+	deleting      bool // the soak wants it gone
+	ended         bool
+	tooLarge      bool   // it fits on no node
+	evicted       string // reason of the condition DisruptionTarget
+	unschedulable bool   // a scheduler reported that it fits nowhere
+	forgotten     bool   // its status has some of its claims and lacks others
 	history       []string
 }
 
 func newBook(capacity map[string]machine) *book {
 	return &book{
-		capacity: capacity, now: time.Now, collided: map[string]string{}, parted: map[string]time.Time{},
-		claims: map[string]*claimRecord{}, live: map[string]*record{}, rivals: map[string]bool{}, on: map[string]map[string]*record{},
-		gone: map[string]bool{}, known: map[string]bool{}, totals: totals{evicted: map[string]int{}, collisions: map[string]int{}},
+		capacity: capacity, now: time.Now, pods: map[string]*record{}, claims: map[string]*claimRecord{}, rivals: map[string]bool{},
+		known: map[string]bool{}, totals: totals{evicted: map[string]int{}, collisions: map[string]int{}},
 	}
 }
 
 // record returns the record of a pod, which it makes if need be. The caller holds the lock.
 func (b *book) record(name string) *record {
-	r := b.live[name]
+	r := b.pods[name]
 	if r == nil {
-		r = &record{name: name}
-		b.live[name] = r
+		r = &record{holder: holder{name: name}}
+		b.pods[name] = r
 	}
 	return r
 }
 
-// accepted notes that the API server answered that it created the pod.
-func (b *book) accepted(name string) {
+// expect notes that the soak creates a pod.
+func (b *book) expect(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.totals.accepted++
-	if b.gone[name] {
-		delete(b.gone, name)
-		return
-	}
-	b.record(name).accepted = true
+	b.record(name).ours = true
 }
 
-// deleting notes that the soak is about to delete the pod.
-func (b *book) deleting(name string) {
+// deleting notes that the soak is about to delete a pod, and reports false if it was so before or the pod is gone.
+func (b *book) deleting(name string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r := b.live[name]; r != nil && !r.deleting {
-		r.deleting = true
-		b.totals.deleted++
+	r := b.pods[name]
+	if r == nil || r.deleting {
+		return false
 	}
+	r.deleting = true
+	b.totals.deleted++
+	return true
 }
 
 // see counts a state of a pod. revision is etcd's.
@@ -145,23 +159,22 @@ func (b *book) see(revision int64, p *corev1.Pod) {
 	r := b.record(p.Name)
 	if !r.seen {
 		r.seen, r.uid, r.tooLarge = true, p.UID, p.Labels[tooLargeLabel] != ""
-		if p.Spec.SchedulerName == rival {
+		if r.rival = p.Spec.SchedulerName == rival; r.rival {
 			b.rivals[p.Name] = true
 		}
 		b.totals.created++
 	}
 	if r.uid != p.UID {
-		b.report(violation{kind: miscounted, pods: []string{r.name}, detail: fmt.Sprintf("its UID changed from %s to %s", r.uid, p.UID)})
+		b.report(r.violation(miscounted, "its UID changed from %s to %s", r.uid, p.UID))
 	}
 	has := len(kube.ClaimNames(p))
 	r.forgotten = has > 0 && has < len(p.Spec.ResourceClaims)
 	b.conditions(r, revision, p)
 	b.place(r, revision, p)
-	if p.Status.Phase != r.phase && (p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed) {
+	if kube.Finished(p) && !r.ended {
+		r.ended = true // it uses nothing any more
 		r.note(revision, "ended: %s", p.Status.Phase)
-		delete(b.on[r.node], r.name) // it uses nothing any more
 	}
-	r.phase = p.Status.Phase
 }
 
 // conditions notes why a pod waits and why it is evicted.
@@ -192,17 +205,18 @@ func (b *book) place(r *record, revision int64, p *corev1.Pod) {
 	case node == r.node && (node == "" || running.Devices == r.devices):
 	case r.node == "":
 		r.node, r.requests, r.devices = node, running.Requests, running.Devices
+		r.milli = r.requests.GPUMilli + cluster.DeviceMilli*min(r.requests.GPU, 1)
 		r.placed = b.now()
 		r.note(revision, "bound to %s by %s, devices %q", node, p.Spec.SchedulerName, kube.FormatDevices(r.devices))
 		b.totals.bound++
-		b.occupy(r)
+		b.check(r)
 		b.checkClaims(r, p)
 	case node != r.node:
 		r.note(revision, "bound to %q", node)
 		b.report(r.violation(boundTwice, "first to %s, then to %q", r.node, node))
-		b.leave(r)
-		r.node = node
-		b.occupy(r)
+		if r.node = node; node != "" {
+			b.check(r)
+		}
 	default:
 		r.note(revision, "devices %q", kube.FormatDevices(running.Devices))
 		b.report(r.violation(deviceTwice, "its devices changed while it ran"))
@@ -210,20 +224,6 @@ func (b *book) place(r *record, revision int64, p *corev1.Pod) {
 		b.check(r)
 	}
 }
-
-// occupy puts a pod on its node.
-func (b *book) occupy(r *record) {
-	if r.node == "" {
-		return
-	}
-	if b.on[r.node] == nil {
-		b.on[r.node] = map[string]*record{}
-	}
-	b.on[r.node][r.name] = r
-	b.check(r)
-}
-
-func (b *book) leave(r *record) { delete(b.on[r.node], r.name) }
 
 // check compares the use of a node by its pods with its capacity, after r came to it.
 func (b *book) check(r *record) {
@@ -233,79 +233,104 @@ func (b *book) check(r *record) {
 		return
 	}
 	var sum cluster.Resources
-	for _, o := range b.on[r.node] {
-		sum = sum.Plus(o.requests)
+	var all []*holder
+	for _, o := range b.pods {
+		if o.node == r.node && !o.ended {
+			sum = sum.Plus(o.requests)
+			all = append(all, &o.holder)
+		}
 	}
 	// A collision may have left too much of another resource on the node.
-	gpus := r.requests.TotalGPUMilli() > 0 && sum.TotalGPUMilli() > has.TotalGPUMilli()
+	gpus := r.milli > 0 && sum.TotalGPUMilli() > has.TotalGPUMilli()
 	if sum.MilliCPU > has.MilliCPU || sum.Memory > has.Memory || sum.Pods > has.Pods || gpus {
-		b.tooMuch(violation{
-			kind: overcommitted, pods: append([]string{r.name}, others(slices.Collect(maps.Keys(b.on[r.node])), r.name)...),
-			detail: fmt.Sprintf("pods on %s request %+v of %+v", r.node, sum, has.Resources), history: r.history,
-		})
+		b.tooMuch(r.violation(overcommitted, "pods on %s request %+v of %+v", r.node, sum, has.Resources), &r.holder, all)
 	}
-	if r.requests.TotalGPUMilli() > 0 {
-		b.checkDevices(r, int(has.GPU))
+	if r.milli == 0 {
+		return
 	}
+	if want := max(int(r.requests.GPU), 1); r.devices.Len() != want || r.devices>>has.GPU != 0 {
+		b.report(r.violation(noDevice, "it has devices %q of %d on %s and needs %d", kube.FormatDevices(r.devices), has.GPU, r.node, want))
+	}
+	b.checkUse(&r.holder, r.history)
 }
 
-// checkDevices checks r's devices against the other pods' devices on its node, which has the given number of devices.
-func (b *book) checkDevices(r *record, devices int) {
-	want := max(int(r.requests.GPU), 1)
-	if r.devices.Len() != want || r.devices>>devices != 0 {
-		b.report(r.violation(noDevice, "it has devices %q of %d on %s and needs %d", kube.FormatDevices(r.devices), devices, r.node, want))
-	}
-	b.checkUse(r.node, r.devices, violation{kind: deviceTwice, pods: []string{r.name}, history: r.history})
-}
-
-// checkUse reports v for each of the devices of a node if pods and claims take more than all of it.
-func (b *book) checkUse(node string, devices cluster.DeviceSet, v violation) {
+// checkUse reports each of h's devices of which pods and claims take more than all.
+func (b *book) checkUse(h *holder, history []string) {
 	for i := range cluster.MaxDevices {
-		if !devices.Has(i) {
+		if !h.devices.Has(i) {
 			continue
 		}
-		milli, with := int64(0), []string(nil)
-		for name, o := range b.on[node] {
-			if o.devices.Has(i) {
-				milli += o.requests.GPUMilli + cluster.DeviceMilli*min(o.requests.GPU, 1)
-				with = append(with, name)
+		var all []*holder
+		for _, r := range b.pods {
+			if r.node == h.node && !r.ended && r.devices.Has(i) {
+				all = append(all, &r.holder)
 			}
 		}
-		for name, c := range b.claims {
-			if c.held.Pool == node && c.held.Devices.Has(i) {
-				milli += c.held.Milli
-				with = append(with, claimPrefix+name)
+		for _, c := range b.claims {
+			if c.node == h.node && c.devices.Has(i) {
+				all = append(all, &c.holder)
 			}
+		}
+		milli := int64(0)
+		for _, o := range all {
+			milli += o.milli
 		}
 		if milli > cluster.DeviceMilli {
-			v.pods = append(v.pods[:1:1], others(with, v.pods[0])...)
-			v.detail = fmt.Sprintf("%d thousandths of device %d on %s", milli, i, node)
-			b.tooMuch(v)
+			v := violation{kind: deviceTwice, names: []string{h.name}, history: history}
+			v.detail = fmt.Sprintf("%d thousandths of device %d on %s", milli, i, h.node)
+			b.tooMuch(v, h, all)
 		}
 	}
 }
 
-// others returns the names except one, in order.
-func others(names []string, except string) []string {
-	return slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { return name == except })
+// meanwhile is the time for which a scheduler may not know another one's placements: its watch is late, or starts again.
+const meanwhile = 10 * time.Second
+
+// tooMuch reports that pods and claims, of which last came last, together take too much. It only counts a collision if the rival placed
+// the last one and the others' leader another one, or the other way round: neither could know of the other. GPUShares counts one of the
+// pods that collided over a device on other devices. So pods that come to the device while both are there belong to the collision.
+func (b *book) tooMuch(v violation, last *holder, all []*holder) {
+	slices.SortFunc(all, func(a, b *holder) int { return strings.Compare(a.name, b.name) })
+	for _, o := range all {
+		if o == last {
+			continue
+		}
+		v.names = append(v.names, o.name)
+		before := last.placed.Sub(o.placed).Abs()
+		switch {
+		case o.rival != last.rival && before < meanwhile, v.kind == deviceTwice && b.there(o.collided):
+			if key := "collision " + v.kind + last.name; !b.known[key] {
+				b.known[key] = true
+				b.totals.collisions[v.kind]++
+			}
+			if o.rival != last.rival {
+				last.collided, o.collided = o, last
+			}
+			return
+		case o.rival != last.rival:
+			v.detail += fmt.Sprintf("; the other scheduler placed %s %v before", o.name, before.Round(time.Second))
+		}
+	}
+	b.report(v)
 }
 
-// left counts that a pod left etcd.
-func (b *book) left(revision int64, name string) {
+// there reports whether a pod or a claim that has collided exists, as far as a scheduler may know.
+func (b *book) there(h *holder) bool {
+	return h != nil && (h.left.IsZero() || b.now().Sub(h.left) < meanwhile)
+}
+
+// gone counts that a pod left etcd.
+func (b *book) gone(revision int64, name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.totals.states++
-	r := b.live[name]
+	r := b.pods[name]
 	if r == nil {
-		b.report(violation{kind: miscounted, pods: []string{name}, detail: "it left etcd without ever having been there"})
+		b.report(violation{kind: miscounted, names: []string{name}, detail: "it left etcd without ever having been there"})
 		return
 	}
-	b.leave(r)
-	delete(b.live, name)
-	b.part(name)
-	if !r.accepted {
-		b.gone[name] = true
-	}
+	delete(b.pods, name)
+	r.left, r.collided = b.now(), nil
 	switch {
 	case r.evicted != "":
 		b.totals.evicted[r.evicted]++
@@ -317,28 +342,34 @@ func (b *book) left(revision int64, name string) {
 
 // report adds a violation unless it is there already. The caller holds the lock.
 func (b *book) report(v violation) {
-	key := v.kind + strings.Join(v.pods, " ")
-	if len(v.pods) > 0 {
-		key = v.kind + " " + v.pods[0]
+	if len(v.names) > 0 {
+		key := v.kind + " " + v.names[0]
+		if b.known[key] {
+			return
+		}
+		b.known[key] = true
 	}
-	if len(v.pods) > 0 && b.known[key] {
-		return
-	}
-	b.known[key] = true
 	v.history = slices.Clone(v.history)
 	b.violations = append(b.violations, v)
 }
 
 // violation returns a violation by the pod.
 func (r *record) violation(kind, format string, a ...any) violation {
-	return violation{kind: kind, pods: []string{r.name}, detail: fmt.Sprintf(format, a...), history: r.history}
+	return violation{kind: kind, names: []string{r.name}, detail: fmt.Sprintf(format, a...), history: r.history}
 }
 
-// add adds a violation that is not about a state of a pod.
-func (b *book) add(v violation) {
+// add adds violations that are not about a state of a pod.
+func (b *book) add(all ...violation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.report(v)
+	for _, v := range all {
+		b.report(v)
+	}
+}
+
+// about returns a violation that is about no single pod.
+func about(kind, format string, a ...any) violation {
+	return violation{kind: kind, detail: fmt.Sprintf(format, a...)}
 }
 
 // maxHistory bounds the history of one pod.
@@ -348,4 +379,78 @@ func (r *record) note(revision int64, format string, a ...any) {
 	if len(r.history) < maxHistory {
 		r.history = append(r.history, fmt.Sprintf("%s revision %d: %s", time.Now().Format("15:04:05.000"), revision, fmt.Sprintf(format, a...)))
 	}
+}
+
+// census counts the pods that exist, and returns the totals and the violations so far.
+func (b *book) census() (live, waiting int, t totals, all []violation) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t = b.totals
+	t.evicted, t.collisions = maps.Clone(t.evicted), maps.Clone(t.collisions)
+	for _, r := range b.pods {
+		if r.waits() {
+			waiting++
+		}
+	}
+	return len(b.pods), waiting, t, slices.Clone(b.violations)
+}
+
+// waits reports whether a pod has no node and is to get one.
+func (r *record) waits() bool { return r.node == "" && !r.deleting }
+
+// names returns the names of the pods for which is returns true, in order.
+func (b *book) names(is func(*record) bool) (names []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, r := range b.pods {
+		if is(r) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// settled reports whether every pod that waits for a node fits on none and was reported as unschedulable.
+func (b *book) settled() bool {
+	return len(b.names(func(r *record) bool { return r.waits() && !(r.tooLarge && r.unschedulable) })) == 0
+}
+
+// judgeUnbound reports the lost pods, once the cluster has only pods without a node.
+func (b *book) judgeUnbound() {
+	waiting := b.names((*record).waits)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, name := range waiting {
+		switch r := b.pods[name]; {
+		case r == nil || r.seen && r.tooLarge && r.unschedulable:
+		case !r.seen:
+			b.report(r.violation(lost, "the API server accepted it, but etcd never had it"))
+		case r.tooLarge:
+			b.report(r.violation(lost, "it fits nowhere, and no scheduler reported that"))
+		case r.forgotten: // see checkClaims; no scheduler can place it
+			b.totals.forgotten++
+		default:
+			b.report(r.violation(lost, "it has no node although the cluster is empty"))
+		}
+	}
+}
+
+// differences compares the pods of the API server's list with those that exist by etcd's history.
+func (b *book) differences(list []string) (out []violation) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, name := range list {
+		if r := b.pods[name]; r == nil || !r.seen {
+			out = append(out, violation{
+				kind: miscounted, names: []string{name}, detail: "the API server lists it, but by etcd's history it does not exist",
+			})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.pods)) {
+		if !slices.Contains(list, name) {
+			out = append(out, b.pods[name].violation(lost, "the API server accepted it and does not list it"))
+		}
+	}
+	return out
 }

@@ -58,19 +58,19 @@ func (h *history) sees(pods ...*corev1.Pod) {
 func (h *history) loses(names ...string) {
 	for _, name := range names {
 		h.revision++
-		h.left(h.revision, name)
+		h.gone(h.revision, name)
 	}
 }
 
 var (
 	core  = cluster.Resources{MilliCPU: 1000, Memory: 1 << 30}
-	most  = cluster.Resources{MilliCPU: 100, Memory: 1 << 20, GPUMilli: 600}
-	small = cluster.Resources{MilliCPU: 100, Memory: 1 << 20, GPUMilli: 400}
-	whole = cluster.Resources{MilliCPU: 100, Memory: 1 << 20, GPU: 2}
+	over  = cluster.Resources{MilliCPU: 100, Memory: 1 << 20, GPUMilli: 600}
+	under = cluster.Resources{MilliCPU: 100, Memory: 1 << 20, GPUMilli: 400}
+	two   = cluster.Resources{MilliCPU: 100, Memory: 1 << 20, GPU: 2}
 )
 
 func shared(milli int64) cluster.Resources {
-	r := small
+	r := under
 	r.GPUMilli = milli
 	return r
 }
@@ -78,7 +78,7 @@ func shared(milli int64) cluster.Resources {
 // byClaim lets a pod ask by a claim of a template.
 func byClaim(name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		claim(p, "template")
+		claim(p, under)
 		p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu-0", ResourceClaimName: &name}}
 	}
 }
@@ -128,7 +128,7 @@ func TestBook(t *testing.T) {
 		want    []string // kind and pods
 	}{
 		"a pod that is bound, runs and is deleted": {happens: func(h *history) {
-			h.accepted("a")
+			h.expect("a")
 			h.sees(pod("a", core, "", ""), pod("a", core, "n", ""), pod("a", core, "n", "", phase(corev1.PodRunning)))
 			h.deleting("a")
 			h.loses("a")
@@ -140,17 +140,16 @@ func TestBook(t *testing.T) {
 			h.sees(pod("a", core, "n", ""), pod("a", core, "", ""))
 		}, want: []string{"bound twice a"}},
 		"gone without a reason": {happens: func(h *history) {
-			h.accepted("a")
+			h.expect("a")
 			h.sees(pod("a", core, "n", ""))
 			h.loses("a")
 		}, want: []string{"vanished a"}},
-		"gone before the API server answered": {happens: func(h *history) {
+		"evicted": {happens: func(h *history) {
 			h.sees(pod("a", core, "n", "", condition(corev1.DisruptionTarget, corev1.ConditionTrue, "PreemptionByScheduler")))
 			h.loses("a")
-			h.accepted("a")
 		}},
 		"never there": {happens: func(h *history) {
-			h.accepted("a")
+			h.expect("a")
 			h.judgeUnbound()
 		}, want: []string{"lost a"}},
 		"never bound": {happens: func(h *history) {
@@ -158,7 +157,7 @@ func TestBook(t *testing.T) {
 			h.judgeUnbound()
 		}, want: []string{"lost a"}},
 		"never bound, and its status lacks one of its claims": {happens: func(h *history) {
-			h.sees(pod("a", core, "", "", func(p *corev1.Pod) { claim(p, "other") }, byClaim("c")))
+			h.sees(pod("a", core, "", "", func(p *corev1.Pod) { claim(p, two) }, byClaim("c")))
 			h.judgeUnbound()
 		}},
 		"never bound, without any of its claims": {happens: func(h *history) {
@@ -174,34 +173,34 @@ func TestBook(t *testing.T) {
 			h.judgeUnbound()
 		}, want: []string{"lost a"}},
 		"two shares on one device": {happens: func(h *history) {
-			h.sees(pod("a", most, "n", "0"), pod("b", small, "n", "0"), pod("c", most, "n", "1"))
+			h.sees(pod("a", over, "n", "0"), pod("b", under, "n", "0"), pod("c", over, "n", "1"))
 		}},
 		"too large shares on one device": {happens: func(h *history) {
-			h.sees(pod("a", most, "n", "0"), pod("b", most, "n", "0"))
+			h.sees(pod("a", over, "n", "0"), pod("b", over, "n", "0"))
 		}, want: []string{"device twice b a"}},
 		"a device of a pod that has ended": {happens: func(h *history) {
-			h.sees(pod("a", most, "n", "0"), pod("a", most, "n", "0", phase(corev1.PodFailed)), pod("b", most, "n", "0"))
+			h.sees(pod("a", over, "n", "0"), pod("a", over, "n", "0", phase(corev1.PodFailed)), pod("b", over, "n", "0"))
 		}},
 		"a device of a pod that is being deleted": {happens: func(h *history) {
-			h.sees(pod("a", most, "n", "0"))
+			h.sees(pod("a", over, "n", "0"))
 			h.deleting("a")
-			h.sees(pod("b", most, "n", "0"))
+			h.sees(pod("b", over, "n", "0"))
 		}, want: []string{"device twice b a"}},
 		"a device of a pod that is gone": {happens: func(h *history) {
-			h.sees(pod("a", most, "n", "0"))
+			h.sees(pod("a", over, "n", "0"))
 			h.deleting("a")
 			h.loses("a")
-			h.sees(pod("b", most, "n", "0"))
+			h.sees(pod("b", over, "n", "0"))
 		}},
 		"a whole device and a share": {happens: func(h *history) {
-			h.sees(pod("a", whole, "n", "0-1"), pod("b", small, "n", "1"))
+			h.sees(pod("a", two, "n", "0-1"), pod("b", under, "n", "1"))
 		}, want: []string{"device twice b a"}},
 		"devices that change": {happens: func(h *history) {
-			h.sees(pod("a", small, "n", "0"), pod("a", small, "n", "1"))
+			h.sees(pod("a", under, "n", "0"), pod("a", under, "n", "1"))
 		}, want: []string{"device twice a"}},
-		"no device":                  {happens: func(h *history) { h.sees(pod("a", small, "n", "")) }, want: []string{"no device a"}},
-		"too few devices":            {happens: func(h *history) { h.sees(pod("a", whole, "n", "0")) }, want: []string{"no device a"}},
-		"a device that is not there": {happens: func(h *history) { h.sees(pod("a", small, "n", "3")) }, want: []string{"no device a"}},
+		"no device":                  {happens: func(h *history) { h.sees(pod("a", under, "n", "")) }, want: []string{"no device a"}},
+		"too few devices":            {happens: func(h *history) { h.sees(pod("a", two, "n", "0")) }, want: []string{"no device a"}},
+		"a device that is not there": {happens: func(h *history) { h.sees(pod("a", under, "n", "3")) }, want: []string{"no device a"}},
 		"more than the node has": {happens: func(h *history) {
 			for i := range 5 {
 				h.sees(pod(fmt.Sprint("p", i), core, "n", ""))
@@ -217,12 +216,12 @@ func TestBook(t *testing.T) {
 		}, want: []string{"device twice claim d claim c"}},
 		"an annotation on a device of a claim": {happens: func(h *history) {
 			h.claims(claimState("c", "n", "gpu-0", 600, "a"))
-			h.sees(pod("a", core, "n", "", byClaim("c")), pod("x", most, "n", "0"))
+			h.sees(pod("a", core, "n", "", byClaim("c")), pod("x", over, "n", "0"))
 		}, want: []string{"device twice x claim c"}},
 		"a device of a claim that is free again": {happens: func(h *history) {
 			h.claims(claimState("c", "n", "gpu-0", 1000, "a"), claimState("c", "", "", 1000), claimState("d", "n", "gpu-0", 1000, "b"))
-			h.leftClaim(9, "d")
-			h.sees(pod("x", most, "n", "0"))
+			h.goneClaim(9, "d")
+			h.sees(pod("x", over, "n", "0"))
 		}},
 		"a claim on another node": {happens: func(h *history) {
 			h.claims(claimState("c", "m", "gpu-0", 600, "a"))
@@ -243,11 +242,11 @@ func TestBook(t *testing.T) {
 		}, want: []string{"no device a"}},
 		"a pod whose status lacks one of its claims": {happens: func(h *history) {
 			h.claims(claimState("c", "n", "gpu-0", 600, "a"), claimState("d", "n", "gpu-1", 600, "a"))
-			h.sees(pod("a", core, "n", "", func(p *corev1.Pod) { claim(p, "other") }, byClaim("c")))
+			h.sees(pod("a", core, "n", "", func(p *corev1.Pod) { claim(p, two) }, byClaim("c")))
 		}},
 		"a pod whose status lacks one of its claims, which is freed": {happens: func(h *history) {
 			h.claims(claimState("c", "n", "gpu-0", 600, "a"), claimState("d", "n", "gpu-1", 600, "a"))
-			h.sees(pod("a", core, "n", "", func(p *corev1.Pod) { claim(p, "other") }, byClaim("c")))
+			h.sees(pod("a", core, "n", "", func(p *corev1.Pod) { claim(p, two) }, byClaim("c")))
 			h.claims(claimState("d", "", "", 600))
 		}, want: []string{"no device a"}},
 		"a claim that is freed while its pod runs": {happens: func(h *history) {
@@ -258,7 +257,7 @@ func TestBook(t *testing.T) {
 		"a claim that is freed after its pod": {happens: func(h *history) {
 			h.claims(claimState("c", "n", "gpu-0", 600, "a"))
 			h.sees(pod("a", core, "n", "", byClaim("c")), pod("a", core, "n", "", byClaim("c"), phase(corev1.PodFailed)))
-			h.leftClaim(9, "c")
+			h.goneClaim(9, "c")
 		}},
 		"a claim that moves": {happens: func(h *history) {
 			h.claims(claimState("c", "n", "gpu-0", 600, "a"), claimState("c", "n", "gpu-1", 600, "a"))
@@ -275,28 +274,28 @@ func TestBook(t *testing.T) {
 			h.sees(pod("a", core, "n", "", func(p *corev1.Pod) {
 				p.Spec.Containers[0].Resources.Requests[kube.GPUResource] = resource.MustParse("1")
 				p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "c"}
-			}), pod("b", most, "n", "0"))
+			}), pod("b", over, "n", "0"))
 		}, want: []string{"device twice b claim c"}},
 		"a device of the rival's and of others' at the same time": {happens: func(h *history) {
-			h.sees(pod("a", most, "n", "0", byRival), pod("b", most, "n", "0"))
+			h.sees(pod("a", over, "n", "0", byRival), pod("b", over, "n", "0"))
 		}},
 		"a device of the rival's, long after": {happens: func(h *history) {
-			h.sees(pod("a", most, "n", "0", byRival))
+			h.sees(pod("a", over, "n", "0", byRival))
 			h.later(meanwhile)
-			h.sees(pod("b", most, "n", "0"))
+			h.sees(pod("b", over, "n", "0"))
 		}, want: []string{"device twice b a"}},
 		"a device over which pods collided, long after": {happens: func(h *history) {
-			h.sees(pod("a", most, "n", "0", byRival), pod("b", most, "n", "0"))
+			h.sees(pod("a", over, "n", "0", byRival), pod("b", over, "n", "0"))
 			h.later(meanwhile)
-			h.sees(pod("c", most, "n", "0"))
+			h.sees(pod("c", over, "n", "0"))
 			h.deleting("a")
 			h.deleting("b")
 			h.loses("a", "b")
 			h.later(meanwhile)
-			h.sees(pod("d", most, "n", "0"))
+			h.sees(pod("d", over, "n", "0"))
 		}, want: []string{"device twice d c"}},
 		"a device of two of the rival's": {happens: func(h *history) {
-			h.sees(pod("a", most, "n", "0", byRival), pod("b", most, "n", "0", byRival))
+			h.sees(pod("a", over, "n", "0", byRival), pod("b", over, "n", "0", byRival))
 		}, want: []string{"device twice b a"}},
 		"claims of the rival's and of others' at the same time": {happens: func(h *history) {
 			h.sees(pod("a", core, "", "", byClaim("c"), byRival), pod("b", core, "", "", byClaim("d")))
@@ -310,7 +309,7 @@ func TestBook(t *testing.T) {
 			h.claims(claimState("c", "n", "gpu-0", 600), claimState("d", "n", "gpu-0", 600, "b"))
 		}},
 		"a full node after a collision over devices": {happens: func(h *history) {
-			h.sees(pod("a", whole, "n", "0-1", byRival), pod("b", whole, "n", "0-1"))
+			h.sees(pod("a", two, "n", "0-1", byRival), pod("b", two, "n", "0-1"))
 			h.later(meanwhile)
 			h.sees(pod("c", core, "n", ""))
 		}},
@@ -323,8 +322,8 @@ func TestBook(t *testing.T) {
 			h := &history{book: newBook(map[string]machine{"n": node, "m": node})}
 			c.happens(h)
 			var got []string
-			for _, v := range h.all() {
-				got = append(got, strings.TrimSpace(v.kind+" "+strings.Join(v.pods, " ")))
+			for _, v := range h.violations {
+				got = append(got, strings.TrimSpace(v.kind+" "+strings.Join(v.names, " ")))
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
@@ -337,7 +336,7 @@ func TestBook(t *testing.T) {
 func TestViolationIsReportedOnce(t *testing.T) {
 	h := &history{book: newBook(map[string]machine{"n": {Resources: cluster.Resources{MilliCPU: 4000, Memory: 64 << 30, Pods: 10}}})}
 	h.sees(pod("a", core, "n", ""), pod("a", core, "m", ""), pod("a", core, "n", ""))
-	all := h.all()
+	all := h.violations
 	if at := slices.IndexFunc(all, func(v violation) bool { return v.kind == boundTwice }); at < 0 ||
 		!strings.Contains(all[at].String(), `revision 1: bound to n by `) {
 		t.Errorf("got %v", all)
@@ -356,13 +355,13 @@ func TestViolationIsReportedOnce(t *testing.T) {
 // The count and the API server's list must have the same pods.
 func TestDifferences(t *testing.T) {
 	h := &history{book: newBook(nil)}
-	h.accepted("accepted")
+	h.expect("expected")
 	h.sees(pod("both", core, "", ""))
 	var got []string
 	for _, v := range h.differences([]string{"both", "listed"}) {
-		got = append(got, v.kind+" "+v.pods[0])
+		got = append(got, v.kind+" "+v.names[0])
 	}
-	if want := []string{"miscounted listed", "lost accepted"}; !slices.Equal(got, want) {
+	if want := []string{"miscounted listed", "lost expected"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -23,6 +23,6 @@
 // room at the same time. Such collisions are counted and are no violations.
 //
 // A run has three parts. In the first, everything fails. In the second, no scheduler and no cluster is
-// killed, so that the memory of the schedulers can be compared over time (memory.go). In the third, no
+// killed, so that the memory of the schedulers can be compared over time (report.go). In the third, no
 // pods are created, and pods are deleted until those that wait have been bound.
 package soak

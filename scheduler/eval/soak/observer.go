@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -14,20 +15,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/eval/live"
 )
 
-// observer reads the history of the pods and the claims of a namespace from etcd into a book, in one order. etcd keeps every
+// The keys of the pods and the claims in etcd begin with these.
+const (
+	podKeys   = "/registry/pods/" + live.Namespace + "/"
+	claimKeys = "/registry/resourceclaims/" + live.Namespace + "/"
+)
+
+// observer reads the history of the pods and the claims from etcd into a book, in one order. etcd keeps every
 // state of every object for five minutes at least, and the watch continues at the next revision after the
 // cluster was killed, so the observer misses no state.
 type observer struct {
-	book         *book
-	client       *clientv3.Client
-	pods, claims string // prefixes of the keys
-
+	book     *book
+	client   *clientv3.Client
 	revision int64 // the latest that was read
 }
 
-func newObserver(b *book, socket, namespace string) (*observer, error) {
+func newObserver(b *book, socket string) (*observer, error) {
+	if _, err := os.Stat(socket); err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("find the cluster's etcd: %w", err),
+			"paths of sockets are limited: choose a shorter folder with TMPDIR")
+	}
 	retry := grpc.ConnectParams{
 		Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, MaxDelay: time.Second}, MinConnectTimeout: time.Second,
 	}
@@ -37,7 +49,7 @@ func newObserver(b *book, socket, namespace string) (*observer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster's etcd: %w", err)
 	}
-	return &observer{book: b, client: c, pods: "/registry/pods/" + namespace + "/", claims: "/registry/resourceclaims/" + namespace + "/"}, nil
+	return &observer{book: b, client: c}, nil
 }
 
 // run reads the history from the beginning until ctx ends; then it returns nil.
@@ -45,7 +57,7 @@ func (o *observer) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		from := o.revision + 1
 		// One watch from the first key to the last, because two would not come in one order.
-		for r := range o.client.Watch(ctx, o.pods, clientv3.WithRange(clientv3.GetPrefixRangeEnd(o.claims)), clientv3.WithRev(from)) {
+		for r := range o.client.Watch(ctx, podKeys, clientv3.WithRange(clientv3.GetPrefixRangeEnd(claimKeys)), clientv3.WithRev(from)) {
 			if r.CompactRevision > 0 {
 				return fmt.Errorf("the history of etcd from revision %d to %d is compacted: the count has a gap", from, r.CompactRevision)
 			}
@@ -55,7 +67,7 @@ func (o *observer) run(ctx context.Context) error {
 				}
 			}
 		}
-		pause(ctx, 200*time.Millisecond)
+		pause(ctx, pollEvery)
 	}
 	return nil
 }
@@ -66,17 +78,17 @@ func (o *observer) read(e *clientv3.Event) error {
 		return errors.New("the revisions of etcd went backwards: it lost writes that it had confirmed")
 	}
 	o.revision = e.Kv.ModRevision
-	pod, isPod := strings.CutPrefix(string(e.Kv.Key), o.pods)
-	claim, isClaim := strings.CutPrefix(string(e.Kv.Key), o.claims)
+	pod, isPod := strings.CutPrefix(string(e.Kv.Key), podKeys)
+	claim, isClaim := strings.CutPrefix(string(e.Kv.Key), claimKeys)
 	gone := e.Type == clientv3.EventTypeDelete
 	switch {
 	case !isPod && !isClaim:
 		return nil
 	case isPod && gone:
-		o.book.left(o.revision, pod)
+		o.book.gone(o.revision, pod)
 		return nil
 	case gone:
-		o.book.leftClaim(o.revision, claim)
+		o.book.goneClaim(o.revision, claim)
 		return nil
 	}
 	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(e.Kv.Value, nil, nil)
@@ -93,5 +105,3 @@ func (o *observer) read(e *clientv3.Event) error {
 	}
 	return nil
 }
-
-func (o *observer) close() error { return o.client.Close() }

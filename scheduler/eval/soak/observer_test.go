@@ -64,19 +64,19 @@ func TestObserver(t *testing.T) {
 	claimEncoder := scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), resourceapi.SchemeGroupVersion)
 	node := machine{cluster.Resources{MilliCPU: 1e6, Memory: 1 << 50, Pods: 100}, 8}
 	b := newBook(map[string]machine{"n": node, "m": node})
-	o, err := newObserver(b, socket, "soak")
+	o, err := newObserver(b, socket)
 	fatal.If(t, err)
 	put := func(name, node string) {
 		b, err := runtime.Encode(encoder, pod(name, core, node, ""))
 		if err == nil {
-			_, err = o.client.Put(t.Context(), "/registry/pods/soak/"+name, string(b))
+			_, err = o.client.Put(t.Context(), "/registry/pods/default/"+name, string(b))
 		}
 		fatal.If(t, err)
 	}
 	putClaim := func(c *resourceapi.ResourceClaim) {
 		b, err := runtime.Encode(claimEncoder, c)
 		if err == nil {
-			_, err = o.client.Put(t.Context(), "/registry/resourceclaims/soak/"+c.Name, string(b))
+			_, err = o.client.Put(t.Context(), "/registry/resourceclaims/default/"+c.Name, string(b))
 		}
 		fatal.If(t, err)
 	}
@@ -90,7 +90,7 @@ func TestObserver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- o.run(ctx) }()
-	eventually(t, "the first pod is seen", func() bool { return b.state("before") == running })
+	eventually(t, "the first pod is seen", func() bool { return len(b.names(func(r *record) bool { return r.node != "" })) == 1 })
 	for i := range 2 {
 		stop()
 		stop, _ = startEtcd(t, dir)
@@ -101,13 +101,17 @@ func TestObserver(t *testing.T) {
 		put(fmt.Sprint("after", i), "n")
 		put(fmt.Sprint("after", i), "m") // gone from etcd's latest state, but not from its history
 		b.deleting(fmt.Sprint("after", i))
-		if _, err := o.client.Delete(t.Context(), fmt.Sprint("/registry/pods/soak/after", i)); err != nil {
+		if _, err := o.client.Delete(t.Context(), fmt.Sprint("/registry/pods/default/after", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "all states are seen", func() bool { return b.census().totals.states == 1+2*4 })
+	count := func() totals {
+		_, _, t, _ := b.census()
+		return t
+	}
+	eventually(t, "all states are seen", func() bool { return count().states == 1+2*4 })
 	eventually(t, "all claims are seen", func() bool { return slices.Equal(b.claimNames(), []string{"c", "d"}) })
-	if _, err := o.client.Delete(t.Context(), "/registry/resourceclaims/soak/c"); err != nil {
+	if _, err := o.client.Delete(t.Context(), "/registry/resourceclaims/default/c"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the claim is gone", func() bool { return slices.Equal(b.claimNames(), []string{"d"}) })
@@ -115,11 +119,11 @@ func TestObserver(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if err := o.close(); err != nil {
+	if err := o.client.Close(); err != nil {
 		t.Error(err)
 	}
 	twice, claims := 0, 0
-	for _, v := range b.all() {
+	for _, v := range b.violations {
 		switch v.kind {
 		case boundTwice:
 			twice++
@@ -127,9 +131,9 @@ func TestObserver(t *testing.T) {
 			claims++
 		}
 	}
-	if twice != 2 || claims != 1 || b.census().totals.allocated != 3 {
+	if twice != 2 || claims != 1 || count().allocated != 3 {
 		t.Errorf("%d pods bound twice, want 2; %d violations by claims, want 1 of claim d; %d allocated, want 3: %v",
-			twice, claims, b.census().totals.allocated, b.all())
+			twice, claims, count().allocated, b.violations)
 	}
 	stop()
 }
@@ -148,10 +152,10 @@ func TestPodsFit(t *testing.T) {
 	shares, devices, urgentPods, large, claims, two := 0, 0, 0, 0, 0, 0
 	known := map[string]bool{}
 	for _, t := range templates() {
-		known[t.Name] = true
+		known[templateOf(t)] = true
 	}
 	for i := range 5000 {
-		p := newPod(r, i, "gnn")
+		p := newPod(r, int64(i), "gnn")
 		for _, c := range p.Spec.ResourceClaims {
 			if !known[*c.ResourceClaimTemplateName] {
 				t.Errorf("there is no template %s", *c.ResourceClaimTemplateName)
@@ -171,7 +175,8 @@ func TestPodsFit(t *testing.T) {
 		fits := false
 		for _, q := range pools(4) {
 			model := p.Annotations[kube.GPUModelAnnotation]
-			fits = fits || want.Within(q.has) && (model == "" || model == q.model)
+			has := machines([]nodepool.Pool{q})[q.Name+"-0"].Resources
+			fits = fits || want.Within(has) && (model == "" || model == q.Labels[kube.GPUModelLabel])
 		}
 		tooLarge := p.Labels[tooLargeLabel] != ""
 		if fits == tooLarge {
@@ -189,33 +194,6 @@ func TestPodsFit(t *testing.T) {
 	if shares == 0 || devices == 0 || urgentPods == 0 || large == 0 || claims == 0 || two == 0 {
 		t.Errorf("%d shares, %d with whole devices, %d urgent, %d too large, %d with claims, %d with two: all must come",
 			shares, devices, urgentPods, large, claims, two)
-	}
-}
-
-// kwokcluster makes of the pools the nodes that the count expects.
-func TestPools(t *testing.T) {
-	for _, nodes := range []int{4, 5, 20, 77} {
-		text, err := poolFile(nodes)
-		fatal.If(t, err)
-		parsed, err := nodepool.Parse("pools.yaml", text)
-		fatal.If(t, err)
-		want := machines(pools(nodes))
-		if n := nodepool.Nodes(parsed); n != nodes || len(want) != nodes {
-			t.Errorf("%d and %d nodes, want %d", n, len(want), nodes)
-		}
-		for _, p := range parsed {
-			a := kube.AmountsIn(p.Capacity)
-			got := machine{Resources: cluster.Resources{MilliCPU: a.MilliCPU, Memory: a.Memory, Pods: a.Pods, GPU: a.GPUCount}}
-			for _, d := range p.Devices {
-				got.slices += d.Count
-			}
-			if has := want[p.Name+"-0"]; got != has {
-				t.Errorf("pool %s: %+v, want %+v", p.Name, got, has)
-			}
-			if p.Labels[corev1.LabelTopologyZone] != "" || len(p.Zones) != 3 {
-				t.Errorf("pool %s has the zones %v", p.Name, p.Zones)
-			}
-		}
 	}
 }
 

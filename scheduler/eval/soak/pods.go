@@ -2,71 +2,56 @@ package soak
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"os/exec"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
-	"gnnsched/internal/kubeconfig"
+	"gnnsched/kwok/nodepool"
+	"gnnsched/scheduler/eval/live"
 )
 
-const (
-	namespace = "soak"
-	urgent    = "soak-urgent" // priority class of pods that preempt others
-)
+// urgent is the priority class of pods that preempt others.
+const urgent = "soak-urgent"
+
+// tooLargeLabel marks pods that fit on no node.
+const tooLargeLabel = "soak-too-large"
 
 // kind is a kind of pods. Its weight is the probability of the kind in percent.
 type kind struct {
-	weight int
-	pod    func(r *rand.Rand) (cluster.Resources, decoration)
+	weight   int
+	requests func(r *rand.Rand) cluster.Resources
+	claimed  bool                // a claim asks for the GPUs
+	decorate func(p *corev1.Pod) // sets other fields, if it is not nil
 }
 
-// decoration adds its kind's fields, apart from requests, to a pod.
-type decoration func(p *corev1.Pod)
-
-// kinds are the kinds of pods that come and go. All but tooLarge fit on an empty node.
+// kinds are the kinds of pods that come and go. All but those of tooLarge fit on an empty node.
 var kinds = []kind{
-	{22, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 100, 1000), nil }},
-	{10, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 1000, 6000), nil }},
-	{12, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 100, 1000), spread }},
-	{12, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 100, 1000), preferZone }},
-	{6, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 1000, 6000), important }},
-	{12, func(r *rand.Rand) (cluster.Resources, decoration) { return share(r), nil }},
-	{4, func(r *rand.Rand) (cluster.Resources, decoration) { return share(r), onA100 }},
-	{3, func(r *rand.Rand) (cluster.Resources, decoration) { return devices(r), nil }},
-	{4, func(r *rand.Rand) (cluster.Resources, decoration) { return share(r), important }},
-	{6, func(r *rand.Rand) (cluster.Resources, decoration) { return claimed(share(r)) }},
-	{3, func(r *rand.Rand) (cluster.Resources, decoration) { return claimed(devices(r)) }},
-	{2, claimedInTwo},
-	{3, extended},
-	{1, func(*rand.Rand) (cluster.Resources, decoration) {
-		return cluster.Resources{MilliCPU: 10_000_000}, tooLarge
-	}},
+	{22, small, false, nil},
+	{10, large, false, nil},
+	{12, small, false, spread},
+	{12, small, false, preferZone},
+	{6, large, false, important},
+	{12, share, false, nil},
+	{4, share, false, onA100},
+	{3, devices, false, nil},
+	{4, share, false, important},
+	{6, share, true, nil},
+	{3, devices, true, nil},
+	{2, share, true, func(p *corev1.Pod) { claim(p, cluster.Resources{GPU: 1}) }}, // two claims
+	{3, small, false, extended},
+	{1, func(*rand.Rand) cluster.Resources { return cluster.Resources{MilliCPU: 10_000_000} }, false, tooLarge},
 }
 
-func between(r *rand.Rand, low, high int64) int64 { return low + r.Int64N(high-low+1) }
-
-// cpu draws a request in steps of a tenth of a core. Schedulers count the shapes of pods, up to some
-// thousands; with few shapes their memory is full soon.
-func cpu(r *rand.Rand, low, high int64) cluster.Resources {
-	milli := 100 * between(r, low/100, high/100)
-	return cluster.Resources{MilliCPU: milli, Memory: milli << 21} // 2 GiB a core
-}
-
-func share(r *rand.Rand) cluster.Resources {
-	out := cpu(r, 100, 1000)
-	out.GPUMilli = shareStep * between(r, leastShare, mostShare)
-	return out
-}
+// setKinds are the kinds of the ReplicaSets' pods.
+var setKinds = []kind{{0, small, false, nil}, {0, share, false, nil}, {0, share, true, nil}}
 
 // The shares of a device that pods request are multiples of shareStep thousandths, and the numbers of devices powers of two.
 const (
@@ -76,8 +61,24 @@ const (
 	wholeSizes = 3
 )
 
+// cpu draws a request in steps of a tenth of a core. Schedulers count the shapes of pods, up to some
+// thousands; with few shapes their memory is full soon.
+func cpu(r *rand.Rand, least, most int64) cluster.Resources {
+	milli := 100 * (least + r.Int64N(most-least+1))
+	return cluster.Resources{MilliCPU: milli, Memory: milli << 21} // 2 GiB a core
+}
+
+func small(r *rand.Rand) cluster.Resources { return cpu(r, 1, 10) }
+func large(r *rand.Rand) cluster.Resources { return cpu(r, 10, 60) }
+
+func share(r *rand.Rand) cluster.Resources {
+	out := small(r)
+	out.GPUMilli = shareStep * (leastShare + r.Int64N(mostShare-leastShare+1))
+	return out
+}
+
 func devices(r *rand.Rand) cluster.Resources {
-	out := cpu(r, 500, 2000)
+	out := cpu(r, 5, 20)
 	out.GPU = 1 << r.IntN(wholeSizes)
 	return out
 }
@@ -85,9 +86,6 @@ func devices(r *rand.Rand) cluster.Resources {
 func important(p *corev1.Pod) { p.Spec.PriorityClassName = urgent }
 func onA100(p *corev1.Pod)    { p.Annotations[kube.GPUModelAnnotation] = "A100" }
 func tooLarge(p *corev1.Pod)  { p.Labels[tooLargeLabel] = "true" }
-
-// tooLargeLabel marks pods that fit on no node.
-const tooLargeLabel = "soak-too-large"
 
 func spread(p *corev1.Pod) {
 	p.Labels["app"] = "spread"
@@ -107,88 +105,125 @@ func preferZone(p *corev1.Pod) {
 	}}
 }
 
-// specOf returns the spec of a pod for a scheduler.
-func specOf(requests cluster.Resources, scheduler string) corev1.PodSpec {
-	return corev1.PodSpec{
-		SchedulerName: scheduler,
-		Containers: []corev1.Container{{
-			Name: "main", Image: "registry.k8s.io/pause:3.10",
-			Resources: corev1.ResourceRequirements{Requests: kube.NonzeroResourceList(requests), Limits: kube.GPUResourceList(requests)},
-		}},
-	}
+// extended asks for a device as kube.GPUResource, which nodes offer or a DeviceClass serves.
+func extended(p *corev1.Pod) {
+	main := &p.Spec.Containers[0].Resources
+	main.Limits = kube.GPUResourceList(cluster.Resources{GPU: 1})
+	main.Requests[kube.GPUResource] = main.Limits[kube.GPUResource]
 }
 
-// newPod returns a random pod for a scheduler.
-func newPod(r *rand.Rand, number int, scheduler string) *corev1.Pod {
-	at := r.IntN(100)
-	chosen := kinds[0]
-	for _, k := range kinds {
-		if at -= k.weight; at < 0 {
-			chosen = k
-			break
-		}
+// claim lets a pod ask for the GPUs of r by a claim.
+func claim(p *corev1.Pod, r cluster.Resources) {
+	name, template := fmt.Sprint("gpu-", len(p.Spec.ResourceClaims)), templateOf(r)
+	p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, corev1.PodResourceClaim{Name: name, ResourceClaimTemplateName: &template})
+	main := &p.Spec.Containers[0].Resources
+	main.Claims = append(main.Claims, corev1.ResourceClaim{Name: name})
+}
+
+// templateOf names the template of claims for the GPUs of r.
+func templateOf(r cluster.Resources) string {
+	if r.GPU > 0 {
+		return fmt.Sprint("whole-", r.GPU)
 	}
-	requests, decorate := chosen.pod(r)
-	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("soak-%07d", number), Namespace: namespace, Labels: map[string]string{"soak": "pod"}, Annotations: map[string]string{},
-		},
-		Spec: specOf(requests, scheduler),
+	return fmt.Sprint("share-", r.GPUMilli)
+}
+
+// templates are the requests for which there are templates: all that claims may ask for.
+func templates() (out []cluster.Resources) {
+	for n := leastShare; n <= mostShare; n++ {
+		out = append(out, cluster.Resources{GPUMilli: shareStep * n})
 	}
-	maps.Copy(p.Annotations, kube.GPUAnnotations(requests, nil))
-	if s := r.Int64N(4); s > 0 { // until the pod ends, after it is deleted gracefully
-		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: s}}}
+	for i := range wholeSizes {
+		out = append(out, cluster.Resources{GPU: 1 << i})
 	}
-	if decorate != nil {
-		decorate(p)
+	return out
+}
+
+// pod draws a pod for a scheduler.
+func (k kind) pod(r *rand.Rand, name, scheduler string) *corev1.Pod {
+	requests := k.requests(r)
+	asked := requests
+	if k.claimed {
+		requests.GPU, requests.GPUMilli = 0, 0
+	}
+	p := live.Pod(name, scheduler, &cluster.Pod{Requests: requests})
+	if k.claimed {
+		claim(p, asked)
+	}
+	if k.decorate != nil {
+		k.decorate(p)
 	}
 	return p
 }
 
+// newPod draws a pod of one of the kinds.
+func newPod(r *rand.Rand, number int64, scheduler string) *corev1.Pod {
+	i, at := 0, r.IntN(100)
+	for at >= kinds[i].weight {
+		at -= kinds[i].weight
+		i++
+	}
+	p := kinds[i].pod(r, fmt.Sprintf("soak-%07d", number), scheduler)
+	if s := r.Int64N(4); s > 0 { // until the pod ends, after it is deleted gracefully
+		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: s}}}
+	}
+	return p
+}
+
+// replicas is the number of pods of each ReplicaSet. Only pods with a controller move.
+const replicas = 5
+
+// createObjects creates the priority class, the templates of claims, and a ReplicaSet for each profile.
+func (s *soak) createObjects(ctx context.Context) error {
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: urgent}, Value: 1000}
+	_, err := s.client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{})
+	for _, asked := range templates() {
+		t := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: templateOf(asked)}}
+		t.Spec.Spec = kube.Claim(asked, nil)
+		_, e := s.client.ResourceV1().ResourceClaimTemplates(live.Namespace).Create(ctx, t, metav1.CreateOptions{})
+		err = errors.Join(err, e)
+	}
+	r := rand.New(rand.NewPCG(s.config.Seed, 2))
+	for i, profile := range profileNames {
+		p := setKinds[i%len(setKinds)].pod(r, "", profile)
+		p.Labels["set"] = profile
+		set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "moved-" + profile}, Spec: appsv1.ReplicaSetSpec{
+			Replicas: new(int32(replicas)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"set": profile}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: p.ObjectMeta, Spec: p.Spec},
+		}}
+		_, e := s.client.AppsV1().ReplicaSets(live.Namespace).Create(ctx, set, metav1.CreateOptions{})
+		err = errors.Join(err, e)
+	}
+	if err != nil {
+		return fmt.Errorf("prepare the cluster: %w", err)
+	}
+	return nil
+}
+
 // pools returns the node pools of the cluster: about two thirds of the nodes without GPUs and the rest with eight each. The
 // A100 are for annotations, the V100 for claims, and the T4 for both.
-func pools(nodes int) (out []pool) {
+func pools(nodes int) []nodepool.Pool {
 	gpus, claimed := max(nodes/4, 2), max(nodes/10, 1)
 	plain := cluster.Resources{MilliCPU: 32_000, Memory: 128 << 30, Pods: 110}
-	gpu := cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110, GPU: 8}
-	inSlices := gpu
-	inSlices.GPU = 0
-	return []pool{
-		{name: "cpu", count: nodes - gpus - claimed, has: plain},
-		{name: "a100", count: (gpus + 1) / 2, has: gpu, model: "A100"},
-		{name: "t4", count: gpus / 2, has: gpu, model: "T4", slices: 8},
-		{name: "v100", count: claimed, has: inSlices, model: "V100", slices: 8},
+	inSlices := cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110}
+	gpu := inSlices
+	gpu.GPU = 8
+	pool := func(name string, count int, has cluster.Resources, model string, slices int) nodepool.Pool {
+		p := nodepool.Pool{Name: name, Count: count, Capacity: kube.Capacity(has), Zones: []string{"a", "b", "c"}}
+		if model != "" {
+			p.Labels = map[string]string{kube.GPUModelLabel: model}
+		}
+		if slices > 0 {
+			p.Devices = []nodepool.Devices{{Product: model, Count: slices, Shares: cluster.DeviceMilli}}
+		}
+		return p
 	}
-}
-
-// pool is a pool of equal nodes.
-type pool struct {
-	name   string
-	count  int
-	has    cluster.Resources
-	model  string // of its GPUs
-	slices int    // GPUs of each node in ResourceSlices, in shares of a thousandth
-}
-
-// poolFile returns the pools of a number of nodes as a file of `kwokcluster up --pools`.
-func poolFile(nodes int) ([]byte, error) {
-	var entries []map[string]any
-	for _, p := range pools(nodes) {
-		entries = append(entries, p.entry())
+	return []nodepool.Pool{
+		pool("cpu", nodes-gpus-claimed, plain, "", 0),
+		pool("a100", (gpus+1)/2, gpu, "A100", 0),
+		pool("t4", gpus/2, gpu, "T4", 8),
+		pool("v100", claimed, inSlices, "V100", 8),
 	}
-	return yaml.Marshal(map[string]any{"pools": entries})
-}
-
-// entry returns the pool as it stands in the file of `kwokcluster up --pools`.
-func (p pool) entry() map[string]any {
-	e := map[string]any{"name": p.name, "count": p.count, "capacity": kube.Capacity(p.has), "zones": []string{"a", "b", "c"}}
-	if p.model != "" {
-		e["labels"] = map[string]string{kube.GPUModelLabel: p.model}
-	}
-	if p.slices > 0 {
-		e["devices"] = []map[string]any{{"product": p.model, "count": p.slices, "shares": cluster.DeviceMilli}}
-	}
-	return e
 }
 
 // machine is the capacity of a node.
@@ -198,71 +233,17 @@ type machine struct {
 }
 
 // machines returns the capacity of each node of the pools.
-func machines(pools []pool) map[string]machine {
+func machines(pools []nodepool.Pool) map[string]machine {
 	out := map[string]machine{}
 	for _, p := range pools {
-		for i := range p.count {
-			out[fmt.Sprintf("%s-%d", p.name, i)] = machine{p.has, p.slices}
+		a := kube.AmountsIn(p.Capacity)
+		m := machine{Resources: cluster.Resources{MilliCPU: a.MilliCPU, Memory: a.Memory, Pods: a.Pods, GPU: a.GPUCount}}
+		for _, d := range p.Devices {
+			m.slices += d.Count
+		}
+		for i := range p.Count {
+			out[fmt.Sprintf("%s-%d", p.Name, i)] = m
 		}
 	}
 	return out
-}
-
-// replicas is the number of pods of each ReplicaSet. Only pods with a controller move.
-const replicas = 5
-
-// createSets creates for each profile a ReplicaSet. The pods of a third of them have shares of GPUs, and those of another third claims.
-func (s *soak) createSets(ctx context.Context) error {
-	r := rand.New(rand.NewPCG(s.config.Seed, 2))
-	for i, profile := range profileNames {
-		requests := cpu(r, 100, 1000)
-		if i%3 == 1 {
-			requests = share(r)
-		}
-		pod := corev1.Pod{Spec: specOf(requests, profile)}
-		if i%3 == 2 {
-			claim(&pod, templateOf(share(r)))
-		}
-		name := "moved-" + profile
-		labels := map[string]string{"set": name}
-		template := corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: kube.GPUAnnotations(requests, nil)},
-			Spec:       pod.Spec,
-		}
-		_, err := s.client.AppsV1().ReplicaSets(namespace).Create(ctx, &appsv1.ReplicaSet{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: appsv1.ReplicaSetSpec{
-				Replicas: new(int32(replicas)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
-			},
-		}, metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create the ReplicaSet %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// orphanSets deletes the ReplicaSets and leaves their pods.
-func (s *soak) orphanSets(ctx context.Context) {
-	sets := s.client.AppsV1().ReplicaSets(namespace)
-	for ctx.Err() == nil {
-		list, err := sets.List(ctx, metav1.ListOptions{})
-		if err == nil && len(list.Items) == 0 {
-			return
-		}
-		if err == nil {
-			// One that is not deleted yet is deleted again next time.
-			_ = sets.DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}, metav1.ListOptions{})
-		}
-		pause(ctx, pollEvery)
-	}
-}
-
-// mover returns the process that moves pods all the time.
-func (f *fleet) mover() *process {
-	return &process{name: "defrag", output: f.file("defrag.log"), pause: time.Second, command: func() *exec.Cmd {
-		return exec.Command(f.config.Scheduler, "defrag", "--kubeconfig", kubeconfig.SimulatedKubeconfig(f.folder()), "--apply", "--every", "2s",
-			"--objective", "balance,gpu-fragmentation", "--moves", "8", "--min-age", "0s", "--wait", "20s",
-			"--log-dir", "", "--log-level", "warn", "--output", "json")
-	}}
 }

@@ -5,25 +5,111 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"gnnsched/internal/exit"
 )
 
-func (s *soak) say(format string, a ...any) { fmt.Fprintf(s.config.Out, "soak: "+format+"\n", a...) }
+// Memory is judged by the heap after a garbage collection that the soak asks for. After memoryWarmup without kills, the lower quartile of
+// the last third may exceed the first third's by memoryTolerance.
+//
+// Upstream's event recorder keeps every event for six to twelve minutes, most of the heap, in proportion to the pods of these minutes, and
+// its histograms still grow a little. So the warm-up is as long as the recorder keeps an event, the thirds are as long as its heap rises
+// and falls, and the tolerance is wide: a leak of a kilobyte a pod exceeds it.
+const (
+	memoryTolerance = 0.5
+	eventsKept      = 6 * time.Minute // finishTime of client-go's events.eventBroadcasterImpl
+	memoryWarmup    = 2 * eventsKept
+	memoryWindow    = 3 * eventsKept // the shortest after warm-up that is judged
+)
+
+// judgedFrom is the shortest run whose memory is judged.
+const judgedFrom = memoryWarmup + memoryWindow + 2*time.Minute
+
+// sample is the heap of one scheduler at one time, in bytes.
+type sample struct {
+	at   time.Time
+	heap float64
+}
 
 // sampleMemory samples the schedulers' memory while they are not killed.
 func (s *soak) sampleMemory(ctx context.Context) {
-	for ctx.Err() == nil {
-		if part(s.part.Load()) == noKills {
-			for i := range s.fleet.schedulers {
-				if x, ok := s.fleet.sample(ctx, i); ok {
-					s.memory.add(x)
-				}
+	for ; ctx.Err() == nil; pause(ctx, 2*time.Second) {
+		if s.part.Load() != noKills {
+			continue
+		}
+		for _, p := range s.schedulers {
+			pid, heap := p.pid(), 0.0
+			text, err := p.read(ctx, "/debug/pprof/heap", "gc", "debug")
+			_, figure, _ := strings.Cut(text, "# HeapAlloc = ")
+			if _, none := fmt.Sscan(figure, &heap); err == nil && none == nil && pid == p.pid() {
+				process := fmt.Sprintf("%s (process %d)", p.name, pid)
+				s.heaps[process] = append(s.heaps[process], sample{time.Now(), heap})
 			}
 		}
-		pause(ctx, 2*time.Second)
 	}
+}
+
+// thirds returns the lower quartiles of the first and the last third of the time; false if the process did not live through all of it.
+func thirds(all []sample, from, to time.Time) (first, last float64, ok bool) {
+	third := to.Sub(from) / 3
+	var early, late []float64
+	for _, x := range all {
+		switch {
+		case x.at.Before(from) || x.at.After(to):
+		case x.at.Before(from.Add(third)):
+			early = append(early, x.heap)
+		case x.at.After(to.Add(-third)):
+			late = append(late, x.heap)
+		}
+	}
+	if len(early) == 0 || len(late) == 0 {
+		return 0, 0, false
+	}
+	slices.Sort(early)
+	slices.Sort(late)
+	return early[len(early)/4], late[len(late)/4], true
+}
+
+// judgeMemory prints how the schedulers' memory developed and, if the run was long enough, reports growth.
+func (s *soak) judgeMemory() {
+	if s.calm.IsZero() || s.stopped.IsZero() {
+		s.print("memory: not judged, because the run ended before")
+		return
+	}
+	judged, lived := s.config.For >= judgedFrom, false
+	from := s.calm.Add(memoryWarmup)
+	if !judged { // print what there is
+		from = s.calm.Add(s.stopped.Sub(s.calm) / 3)
+	}
+	for _, process := range slices.Sorted(maps.Keys(s.heaps)) {
+		first, last, ok := thirds(s.heaps[process], from, s.stopped)
+		if !ok {
+			continue
+		}
+		lived = true
+		line := fmt.Sprintf("%s: heap %.1f to %.1f MB (%+.1f %%), over %v",
+			process, first/1e6, last/1e6, 100*(last/first-1), s.stopped.Sub(from).Round(time.Second))
+		s.print("memory: %s", line)
+		if judged && last/first-1 > memoryTolerance {
+			s.book.add(about(memoryGrew, "by more than %.0f %%: %s", 100*memoryTolerance, line))
+		}
+	}
+	switch {
+	case !judged:
+		s.print("memory: not judged in a run of less than %v", judgedFrom)
+	case !lived:
+		s.print("memory: not judged, because no scheduler lived through the part without kills")
+	}
+}
+
+func (s *soak) print(format string, a ...any) { fmt.Fprintf(s.config.Out, format+"\n", a...) }
+func (s *soak) say(format string, a ...any)   { s.print("soak: "+format, a...) }
+
+func clock(d time.Duration) string {
+	seconds := int(d.Seconds())
+	return fmt.Sprintf("%d:%02d", seconds/60, seconds%60)
 }
 
 // showProgress prints a line now and then, and the violations since the line before.
@@ -34,11 +120,9 @@ func (s *soak) showProgress(ctx context.Context) {
 		if pause(ctx, every); ctx.Err() != nil {
 			return
 		}
-		c := s.book.census()
+		live, waiting, t, all := s.book.census()
 		s.say("%s  %-16s %7d created  %7d bound  %5d exist  %4d wait  %4d kills  %d violations",
-			clock(time.Since(s.started)), part(s.part.Load()),
-			c.totals.created, c.totals.bound, c.live, c.waiting, s.recoveries.kills(), c.violations)
-		all := s.book.all()
+			clock(time.Since(s.started)), s.part.Load(), t.created, t.bound, live, waiting, s.kills(), len(all))
 		for _, v := range all[shown:] {
 			s.say("%v", v)
 		}
@@ -46,89 +130,60 @@ func (s *soak) showProgress(ctx context.Context) {
 	}
 }
 
-// writeCount prints the count.
+// writeCount prints the count: the pods, the faults, the memory, the number of violations of each kind, and each violation with its pods.
 func (s *soak) writeCount() {
-	c := s.book.census()
-	t := c.totals
-	out := s.config.Out
-	fmt.Fprintf(out, "\n%d pods created, %d bound, %d deleted by the soak", t.created, t.bound, t.deleted)
+	_, _, t, _ := s.book.census()
+	line := fmt.Sprintf("\n%d pods created, %d bound, %d deleted by the soak", t.created, t.bound, t.deleted)
 	for _, reason := range slices.Sorted(maps.Keys(t.evicted)) {
-		fmt.Fprintf(out, ", %d evicted (%s)", t.evicted[reason], reason)
+		line += fmt.Sprintf(", %d evicted (%s)", t.evicted[reason], reason)
 	}
-	fmt.Fprintf(out, "; %d were unschedulable at some time\n", t.unschedulable)
-	fmt.Fprintf(out, "%d claims allocated\n", t.allocated)
+	s.print("%s; %d were unschedulable at some time", line, t.unschedulable)
+	s.print("%d claims allocated", t.allocated)
 	if t.forgotten > 0 {
-		fmt.Fprintf(out, "%d pods whose status lacks one of their claims: the controller manager's fault, kubernetes#138407\n", t.forgotten)
+		s.print("%d pods whose status lacks one of their claims: the controller manager's fault, kubernetes#138407", t.forgotten)
 	}
 	if len(t.collisions) > 0 {
-		fmt.Fprintf(out, "two schedulers placed pods at the same time, which the API server does not prevent:")
+		line = "two schedulers placed pods at the same time, which the API server does not prevent:"
 		for _, kind := range slices.Sorted(maps.Keys(t.collisions)) {
-			fmt.Fprintf(out, " %s %d times", kind, t.collisions[kind])
+			line += fmt.Sprintf(" %s %d times", kind, t.collisions[kind])
 		}
-		fmt.Fprintln(out)
+		s.print("%s", line)
 	}
-	fmt.Fprintf(out, "%d states of pods read from etcd in %s\n", t.states, clock(time.Since(s.started)))
-	for _, line := range s.recoveries.lines() {
-		fmt.Fprintln(out, line)
-	}
-	for _, line := range append(s.sharePods, s.shadowed) {
-		if line != "" {
-			fmt.Fprintln(out, line)
+	s.print("%d states of pods read from etcd in %s", t.states, clock(time.Since(s.started)))
+	for _, f := range s.faults {
+		if f.count.Load() == 0 {
+			continue
 		}
+		line = fmt.Sprintf("%-22s %5d times", f.name, f.count.Load())
+		if slices.Sort(f.after); len(f.after) > 0 {
+			line += fmt.Sprintf(", pods are bound again after %.1f s (median), %.1f s at most",
+				f.after[len(f.after)/2].Seconds(), f.after[len(f.after)-1].Seconds())
+		}
+		s.print("%s", line)
+	}
+	for _, line := range s.lines {
+		s.print("%s", line)
 	}
 	s.judgeMemory()
-	s.writeViolations()
-}
-
-// judgeMemory prints how the schedulers' memory developed and, if the run was long enough, reports growth.
-func (s *soak) judgeMemory() {
-	out := s.config.Out
-	if s.calm.IsZero() || s.stopped.IsZero() {
-		fmt.Fprintln(out, "memory: not judged, because the run ended before")
-		return
-	}
-	judged := s.config.For >= judgedFrom
-	from := s.calm.Add(memoryWarmup)
-	if !judged { // print what there is
-		from = s.calm.Add(s.stopped.Sub(s.calm) / 3)
-	}
-	verdicts := s.memory.verdicts(from, s.stopped)
-	for _, v := range verdicts {
-		fmt.Fprintf(out, "memory: %v\n", v)
-		if judged && v.growth() > memoryTolerance {
-			s.book.add(violation{kind: memoryGrew, detail: fmt.Sprintf("by %.1f %%, more than %.0f %%: %v", 100*v.growth(), 100*memoryTolerance, v)})
-		}
-	}
-	switch {
-	case !judged:
-		fmt.Fprintf(out, "memory: not judged in a run of less than %v\n", judgedFrom)
-	case len(verdicts) == 0:
-		fmt.Fprintln(out, "memory: not judged, because no scheduler lived through the part without kills and kept its role")
-	}
-}
-
-// writeViolations prints the number of violations of each kind, and each violation with its pods.
-func (s *soak) writeViolations() {
-	out := s.config.Out
-	all := s.book.all()
+	_, _, _, all := s.book.census()
 	count := map[string]int{}
 	for _, v := range all {
 		count[v.kind]++
 	}
 	for _, kind := range violationKinds {
-		fmt.Fprintf(out, "%-18s %d\n", kind, count[kind])
+		s.print("%-18s %d", kind, count[kind])
 	}
 	for _, v := range all {
-		fmt.Fprintln(out, v)
+		s.print("%v", v)
 	}
 }
 
 // verdict returns an error if there are violations.
 func (s *soak) verdict() error {
-	n := len(s.book.all())
-	if n == 0 {
+	_, _, _, all := s.book.census()
+	if len(all) == 0 {
 		return nil
 	}
-	return exit.New(exit.Gate, fmt.Errorf("%d violations with seed %d", n, s.config.Seed),
+	return exit.New(exit.Gate, fmt.Errorf("%d violations with seed %d", len(all), s.config.Seed),
 		"the pods are listed above; the logs are in the folder that is named last")
 }

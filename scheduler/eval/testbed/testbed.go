@@ -186,12 +186,12 @@ func (p Program) Launch(ctx context.Context, nodes Nodes, folder, log string) (C
 	if err != nil {
 		return nil, err
 	}
-	started, err := start("the cluster", "build it with `make build`, beside this program or in PATH", log, string(p),
-		append([]string{"up", "--dir", folder}, args...)...)
+	_ = os.Remove(log) // of an earlier run
+	started, err := Start("the cluster", log, string(p), append([]string{"up", "--dir", folder}, args...)...)
 	if err != nil {
 		return nil, err
 	}
-	c := &kwokcluster{process: started, dir: folder}
+	c := &kwokcluster{Process: started, dir: folder}
 	if err := c.waitReady(ctx); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
@@ -225,7 +225,7 @@ const readyWithin = 2 * time.Minute
 
 // kwokcluster is a running kwokcluster. It implements Cluster.
 type kwokcluster struct {
-	*process
+	*Process
 	dir string
 }
 
@@ -239,27 +239,28 @@ func (c *kwokcluster) waitReady(ctx context.Context) error {
 // Kubeconfig implements Cluster.
 func (c *kwokcluster) Kubeconfig() string { return kubeconfig.SimulatedKubeconfig(c.dir) }
 
-// process is a running program whose output goes to a log.
-type process struct {
+// Process is a running program whose output goes to a log.
+type Process struct {
 	name string // in errors
 	log  string
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
 }
 
-// start starts a program. hint is the user's next step if it is not installed.
-func start(name, hint, log, program string, args ...string) (*process, error) {
-	out, err := os.OpenFile(log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+// Start starts a program, and appends its output to a log.
+func Start(name, log, program string, args ...string) (*Process, error) {
+	out, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("write the log of %s: %w", name, err),
 			"choose a directory that you can write to with --log-dir")
 	}
 	defer out.Close() // the process has its own handle
-	p := &process{name: name, log: log, cmd: exec.Command(program, args...), done: make(chan struct{})}
+	p := &Process{name: name, log: log, cmd: exec.Command(program, args...), done: make(chan struct{})}
 	p.cmd.Stderr, p.cmd.Stdout = out, out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must reach it after the scheduler has stopped
 	if err := p.cmd.Start(); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("start %s: %w", name, err), hint)
+		return nil, exit.New(exit.Usage, fmt.Errorf("start %s: %w", name, err),
+			"build it with `make build`, beside this program or in PATH")
 	}
 	go func() {
 		_ = p.cmd.Wait() // the log tells the reason
@@ -268,10 +269,16 @@ func start(name, hint, log, program string, args ...string) (*process, error) {
 	return p, nil
 }
 
+// PID returns the ID of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Signal sends a signal to the process.
+func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
+
 const stopWithin = 10 * time.Second
 
 // wait asks whether the process is ready until it is.
-func (p *process) wait(ctx context.Context, ready func(context.Context) bool) error {
+func (p *Process) wait(ctx context.Context, ready func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	tick := time.NewTicker(250 * time.Millisecond)
@@ -291,14 +298,16 @@ func (p *process) wait(ctx context.Context, ready func(context.Context) bool) er
 }
 
 // Done is closed when the process has ended.
-func (p *process) Done() <-chan struct{} { return p.done }
+func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err returns why the process ended without Stop.
-func (p *process) Err() error { return fmt.Errorf("%s ended; its log is %s", p.name, p.log) }
+func (p *Process) Err() error {
+	return fmt.Errorf("%s ended: %v: %s; its log is %s", p.name, p.cmd.ProcessState, p.lastLine(), p.log)
+}
 
 // Stop interrupts the process and waits until it has ended.
-func (p *process) Stop() error {
-	_ = p.cmd.Process.Signal(os.Interrupt) // it may have ended already
+func (p *Process) Stop() error {
+	_ = p.Signal(os.Interrupt) // it may have ended already
 	select {
 	case <-p.done:
 		return nil
@@ -310,7 +319,7 @@ func (p *process) Stop() error {
 }
 
 // lastLine returns the last line of the log that is not empty.
-func (p *process) lastLine() string {
+func (p *Process) lastLine() string {
 	f, err := os.Open(p.log)
 	if err != nil {
 		return "no log"

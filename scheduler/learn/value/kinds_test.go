@@ -1,0 +1,89 @@
+//go:build torch
+
+package value
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/policy/neural"
+	"gnnsched/scheduler/sim"
+)
+
+// smallKinds returns a configuration that trains in seconds.
+func smallKinds() Config {
+	c := KindDefaults()
+	c.Iterations, c.Episodes, c.Updates, c.Imitation, c.EvaluateEvery, c.EvaluateWorkloads = 2, 2, 20, 1, 1, 2
+	c.Scenarios = []string{"scarce8"}
+	return c
+}
+
+// A network on the graph of kinds trains, and the same seed gives the same weights.
+func TestTrainKinds(t *testing.T) {
+	var first *checkpoint.Checkpoint
+	for range 2 {
+		trainer := Trainer{Config: smallKinds()}
+		c, score, err := trainer.Train(context.Background())
+		fatal.If(t, err)
+		fatal.If(t, neural.Try(c))
+		if score.Total <= 0 || math.IsInf(score.Total, 0) || c.Manifest.Objective != "waiting" {
+			t.Errorf("score %v, objective %s", score.Total, c.Manifest.Objective)
+		}
+		if first == nil {
+			first = c
+		} else if c.Fingerprint() != first.Fingerprint() {
+			t.Error("the second run has other weights")
+		}
+	}
+}
+
+// The targets are the logarithms of what each kind's pods wait for, counted anew from the pods that wait at each decision.
+func TestTargetsOfKinds(t *testing.T) {
+	c := smallKinds()
+	course := &kindCourse{config: c}
+	env, err := course.env(0)
+	fatal.If(t, err)
+	linear, err := ruled("linear")
+	fatal.If(t, err)
+	r := &kindRecorder{config: c, rng: rand.New(rand.NewPCG(1, 1)), stars: neural.NewKindStars(c.layout()), policy: linear,
+		waits: map[*cluster.Kind][]float64{}}
+	var waiting []float64 // of all kinds, by decision; the pending pod counts, for it may have waited
+	_, err = eval.Episode(env, 5, func(env *sim.Env) (eval.Choice, error) {
+		waiting = append(waiting, 100*env.WaitingCost(append(env.Waiting(), env.Next())))
+		return r.decide(env)
+	})
+	fatal.If(t, err)
+	taken := r.end()
+	if len(taken) == 0 || slices.Max(waiting) == 0 {
+		t.Fatalf("%d snapshots, at most %v waits", len(taken), slices.Max(waiting))
+	}
+	ahead := int(c.Horizon * float64(r.fill))
+	for i, s := range taken {
+		var got, want float64
+		for _, target := range s.Targets {
+			got += math.Exp(float64(target)) - neural.KindOffset
+		}
+		for _, w := range waiting[r.at[i]+1 : r.at[i]+ahead+1] {
+			want += w / float64(ahead)
+		}
+		if got > want+1e-3 { // a kind that comes later has no target in this snapshot
+			t.Errorf("snapshot %d: the kinds wait for %v, all pods for %v", i, got, want)
+		}
+	}
+}
+
+// A configuration of kinds without scenarios or horizon, or with another encoder, is refused.
+func TestKindConfig(t *testing.T) {
+	for _, text := range []string{"scenarios: []", "horizon: 0", "encoder: mlp", "head: actor-critic"} {
+		if _, err := KindDefaults().Read("a.yaml", []byte(text)); err == nil {
+			t.Errorf("%s is taken", text)
+		}
+	}
+}
