@@ -5,19 +5,21 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
-	"gnnsched/internal/watched"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload"
@@ -35,19 +37,17 @@ type follower struct {
 	rows      map[string]int32    // index of the simulator's nodes, by their names
 	lost      map[string]bool     // lost nodes, by their names on the cluster
 	running   map[int]*corev1.Pod // by arrival
-	pods      *pods
-	tries     int    // names of pods given so far
-	trial     string // begins them
+	tries     int                 // names of pods given so far
+	trial     string              // begins them
 }
 
 // newFollower empties the cluster and creates the pods that run from the start of the episode.
-func newFollower(ctx context.Context, pods *pods, trial, scheduler string, env *sim.Env) (*follower, error) {
-	client := pods.client
+func newFollower(ctx context.Context, client kubernetes.Interface, trial, scheduler string, env *sim.Env) (*follower, error) {
 	f := &follower{
-		client: client, pods: pods, trial: trial, scheduler: scheduler, env: env, plan: env.Plan(),
+		client: client, trial: trial, scheduler: scheduler, env: env, plan: env.Plan(),
 		rows: rowsByName(env.Snapshot().Nodes), lost: map[string]bool{}, running: map[int]*corev1.Pod{},
 	}
-	if err := pods.clear(ctx); err != nil {
+	if err := f.clear(ctx); err != nil {
 		return nil, err
 	}
 	for i, n := range env.Snapshot().Nodes {
@@ -58,7 +58,7 @@ func newFollower(ctx context.Context, pods *pods, trial, scheduler string, env *
 			for c := range g.Count {
 				p := Pod(fmt.Sprintf("%s-initial-%d-%d-%d", trial, i, k, c), scheduler, &cluster.Pod{Requests: g.Each})
 				p.Spec.NodeName = nodeName(n.Name)
-				if err := f.create(ctx, p); err != nil {
+				if _, err := f.create(ctx, p); err != nil {
 					return nil, err
 				}
 			}
@@ -97,11 +97,12 @@ func Pod(name, scheduler string, p *cluster.Pod) *corev1.Pod {
 	}
 }
 
-func (f *follower) create(ctx context.Context, p *corev1.Pod) error {
-	if _, err := f.client.CoreV1().Pods(Namespace).Create(ctx, p, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("create pod %s: %w", p.Name, err)
+func (f *follower) create(ctx context.Context, p *corev1.Pod) (*corev1.Pod, error) {
+	created, err := f.client.CoreV1().Pods(Namespace).Create(ctx, p, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("create pod %s: %w", p.Name, err)
 	}
-	return nil
+	return created, nil
 }
 
 // place creates the pending pod and returns the candidate and the devices that kube-scheduler chose
@@ -114,7 +115,7 @@ func (f *follower) place(ctx context.Context) (choice eval.Choice, err error) {
 			return choice, err
 		}
 		if f.lost[p.Spec.NodeName] { // the scheduler had not seen the deletion yet: create another pod, as a controller would
-			if err := f.pods.delete(ctx, p.Name); err != nil {
+			if err := f.delete(ctx, p.Name); err != nil {
 				return choice, err
 			}
 			continue
@@ -150,11 +151,11 @@ func (f *follower) choice(p *corev1.Pod) (out eval.Choice, err error) {
 // has a new name, since events of an earlier pod may still come.
 func (f *follower) schedule(ctx context.Context, arrival int) (decided *corev1.Pod, refused string, err error) {
 	f.tries++
-	p := Pod(fmt.Sprintf("%s-%d-%d", f.trial, arrival, f.tries), f.scheduler, f.plan[arrival].Pod)
-	if err := f.create(ctx, p); err != nil {
+	p, err := f.create(ctx, Pod(fmt.Sprintf("%s-%d-%d", f.trial, arrival, f.tries), f.scheduler, f.plan[arrival].Pod))
+	if err != nil {
 		return nil, "", err
 	}
-	return f.pods.decided(ctx, p.Name)
+	return f.decided(ctx, p)
 }
 
 // remove deletes the pods that have left the simulator, because their lifetime is over or their work is done.
@@ -163,7 +164,7 @@ func (f *follower) remove(ctx context.Context) error {
 		if f.env.Runs(arrival) {
 			continue
 		}
-		if err := f.pods.delete(ctx, p.Name); err != nil {
+		if err := f.delete(ctx, p.Name); err != nil {
 			return err
 		}
 		delete(f.running, arrival)
@@ -187,7 +188,7 @@ func (f *follower) lose(ctx context.Context) error {
 		if err := f.client.CoreV1().Nodes().Delete(ctx, node, metav1.DeleteOptions{}); err != nil {
 			return fmt.Errorf("delete node %s: %w", node, err)
 		}
-		if err := f.pods.deleteAll(ctx, "spec.nodeName="+node); err != nil {
+		if err := f.deleteAll(ctx, "spec.nodeName="+node); err != nil {
 			return err
 		}
 	}
@@ -223,53 +224,28 @@ func (f *follower) outcome(ctx context.Context) (sim.Outcome, error) {
 // patience limits a scheduler's time for one pod. It decides within milliseconds; a machine that is busy may stand still for minutes.
 const patience = 10 * time.Minute
 
-// pods watches the pods of a namespace, and deletes them. It asks the API server, and no scheduler. Names of pods are used once.
-type pods struct {
-	client  kubernetes.Interface
-	changed chan struct{} // has an item after a change, until it is received
-	stop    func()
-
-	mu   sync.Mutex
-	last map[string]*corev1.Pod // last states by name, including pods that have left
-	left map[string]bool
-}
-
-// watchPods starts the watch.
-func watchPods(ctx context.Context, client kubernetes.Interface) (p *pods, err error) {
-	p = &pods{client: client, changed: make(chan struct{}, 1), last: map[string]*corev1.Pod{}, left: map[string]bool{}}
-	p.stop, err = watched.Pods(ctx, client, func(was, is *corev1.Pod, _ bool) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if is == nil {
-			p.left[was.Name] = true
-		} else {
-			p.last[is.Name] = is
-		}
-		select {
-		case p.changed <- struct{}{}:
-		default:
-		}
-	}, informers.WithNamespace(Namespace))
-	return p, err
-}
-
-// decided returns a pod once a scheduler has given it a node or refused it, and why it was refused. It fails if the pod is deleted before.
-func (p *pods) decided(ctx context.Context, name string) (pod *corev1.Pod, refused string, err error) {
-	gone := false
-	err = p.wait(ctx, "kube-scheduler did not decide about pod "+name, func() bool {
-		if pod, gone = p.last[name], p.left[name]; pod == nil || gone || pod.Spec.NodeName != "" {
-			return gone || pod != nil
+// decided returns a new pod once a scheduler has given it a node or refused it, and why it was refused. It asks the API server, and no
+// scheduler. It fails if the pod is deleted before.
+func (f *follower) decided(ctx context.Context, p *corev1.Pod) (pod *corev1.Pod, refused string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("kube-scheduler did not decide about pod %s for %v", p.Name, patience))
+	defer cancel()
+	named := fields.OneTermEqualSelector(metav1.ObjectNameField, p.Name)
+	source := cache.NewListWatchFromClient(f.client.CoreV1().RESTClient(), "pods", Namespace, named)
+	_, err = watchtools.Until(ctx, p.ResourceVersion, source, func(e watch.Event) (bool, error) {
+		pod, _ = e.Object.(*corev1.Pod)
+		if pod == nil || e.Type == watch.Deleted {
+			return false, fmt.Errorf("pod %s was deleted before kube-scheduler decided about it, and not by this program", p.Name)
 		}
 		for _, c := range pod.Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
 				refused = c.Message
-				return true
+				return true, nil
 			}
 		}
-		return false
+		return pod.Spec.NodeName != "", nil
 	})
-	if err == nil && gone {
-		err = fmt.Errorf("pod %s was deleted before kube-scheduler decided about it, and not by this program", name)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
 	return pod, refused, err
 }
@@ -278,16 +254,16 @@ func (p *pods) decided(ctx context.Context, name string) (pod *corev1.Pod, refus
 var immediately = metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 
 // delete deletes a pod without grace period.
-func (p *pods) delete(ctx context.Context, name string) error {
-	if err := p.client.CoreV1().Pods(Namespace).Delete(ctx, name, immediately); err != nil && !apierrors.IsNotFound(err) {
+func (f *follower) delete(ctx context.Context, name string) error {
+	if err := f.client.CoreV1().Pods(Namespace).Delete(ctx, name, immediately); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete pod %s: %w", name, err)
 	}
 	return nil
 }
 
 // deleteAll deletes the pods with these fields without grace period.
-func (p *pods) deleteAll(ctx context.Context, fields string) error {
-	err := p.client.CoreV1().Pods(Namespace).DeleteCollection(ctx, immediately, metav1.ListOptions{FieldSelector: fields})
+func (f *follower) deleteAll(ctx context.Context, fields string) error {
+	err := f.client.CoreV1().Pods(Namespace).DeleteCollection(ctx, immediately, metav1.ListOptions{FieldSelector: fields})
 	if err != nil {
 		return fmt.Errorf("delete the pods: %w", err)
 	}
@@ -295,32 +271,14 @@ func (p *pods) deleteAll(ctx context.Context, fields string) error {
 }
 
 // clear deletes all pods, waiting pods first: otherwise they would get the others' room. It returns when they have left.
-func (p *pods) clear(ctx context.Context) error {
+func (f *follower) clear(ctx context.Context) error {
 	for _, fields := range []string{"spec.nodeName=", ""} {
-		if err := p.deleteAll(ctx, fields); err != nil {
+		if err := f.deleteAll(ctx, fields); err != nil {
 			return err
 		}
 	}
-	return p.wait(ctx, "the pods do not leave", func() bool { return len(p.left) == len(p.last) })
-}
-
-// wait waits until check, which has the lock, returns true.
-func (p *pods) wait(ctx context.Context, trouble string, check func() bool) error {
-	late := time.NewTimer(patience)
-	defer late.Stop()
-	for {
-		p.mu.Lock()
-		done := check()
-		p.mu.Unlock()
-		if done {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-late.C:
-			return fmt.Errorf("%s for %v", trouble, patience)
-		case <-p.changed:
-		}
-	}
+	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		list, err := f.client.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{Limit: 1})
+		return err == nil && len(list.Items) == 0, err
+	})
 }

@@ -122,14 +122,9 @@ func (c Config) onCluster(ctx context.Context, i, from int, trials []Trial) erro
 			return err
 		}
 		defer stop()
-		pods, err := watchPods(ctx, b.Client)
-		if err != nil {
-			return err
-		}
-		defer pods.stop()
 		play := func(ctx context.Context) (err error) {
 			for k := range trials {
-				if trials[k], err = c.trial(ctx, pods, i, from+k); err != nil {
+				if trials[k], err = c.trial(ctx, b.Client, i, from+k); err != nil {
 					return fmt.Errorf("%s: %w", c.Contenders[from+k].Name, err)
 				}
 			}
@@ -217,7 +212,7 @@ type Trial struct {
 
 // trial plays the episode of one seed and one contender in the simulator, and then on the
 // cluster.
-func (c Config) trial(ctx context.Context, pods *pods, i, k int) (Trial, error) {
+func (c Config) trial(ctx context.Context, client kubernetes.Interface, i, k int) (Trial, error) {
 	x, seed := c.Contenders[k], c.Seeds[i]
 	t := Trial{Policy: x.Name, Seed: seed}
 	env, err := sim.New(c.Scenario.Config)
@@ -233,7 +228,7 @@ func (c Config) trial(ctx context.Context, pods *pods, i, k int) (Trial, error) 
 	if err := env.Reset(seed); err != nil {
 		return t, err
 	}
-	f, err := newFollower(ctx, pods, fmt.Sprintf("pod-%d-%d", i, k), x.Profile.SchedulerName, env)
+	f, err := newFollower(ctx, client, fmt.Sprintf("pod-%d-%d", i, k), x.Profile.SchedulerName, env)
 	if err != nil {
 		return t, err
 	}
