@@ -122,7 +122,7 @@ func (a *arrivals) whereVolumesAre(pod *v1.Pod) (terms [][]cluster.Requirement) 
 	if a.claims == nil {
 		return nil
 	}
-	for _, name := range claimsOf(pod) {
+	for _, name := range kube.VolumeClaims(pod) {
 		claim, err := a.claims.PersistentVolumeClaims(pod.Namespace).Get(name)
 		if err != nil || claim.Spec.VolumeName == "" {
 			continue // it is bound where the pod will run
@@ -132,19 +132,6 @@ func (a *arrivals) whereVolumesAre(pod *v1.Pod) (terms [][]cluster.Requirement) 
 		}
 	}
 	return terms
-}
-
-// claimsOf returns the names of the PersistentVolumeClaims of a pod, those of generic ephemeral volumes included.
-func claimsOf(pod *v1.Pod) (names []string) {
-	for _, v := range pod.Spec.Volumes {
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			names = append(names, v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil:
-			names = append(names, pod.Name+"-"+v.Name)
-		}
-	}
-	return names
 }
 
 // now returns the demand, which belongs to the decision until the next call; nil if nobody counts.

@@ -137,10 +137,8 @@ func tied(p *v1.Pod) string {
 	if _, static := p.Annotations[v1.MirrorPodAnnotationKey]; static {
 		return staticReason
 	}
-	for _, v := range p.Spec.Volumes {
-		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
-			return volumeReason
-		}
+	if len(kube.VolumeClaims(p)) > 0 {
+		return volumeReason
 	}
 	if len(p.Spec.ResourceClaims) > 0 {
 		return claimReason

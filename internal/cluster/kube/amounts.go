@@ -114,6 +114,19 @@ func HostPorts(p *corev1.Pod) (out []corev1.ContainerPort) {
 	return out
 }
 
+// VolumeClaims returns the names of a pod's PersistentVolumeClaims, those of generic ephemeral volumes included.
+func VolumeClaims(p *corev1.Pod) (names []string) {
+	for _, v := range p.Spec.Volumes {
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			names = append(names, v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			names = append(names, p.Name+"-"+v.Name)
+		}
+	}
+	return names
+}
+
 // Images returns the images of all containers and of volumes, as upstream's ImageLocality counts them. An image may be there twice.
 func Images(p *corev1.Pod) (out []string) {
 	for c := range Containers(p) {

@@ -209,7 +209,7 @@ func Pod(p *corev1.Pod) record.Pod {
 		CPULimit: within(amounts.Limits.MilliCPU, cluster.MaxMilliCPU), MemoryLimit: within(amounts.Limits.Memory, cluster.MaxMemory),
 		GPUModels: record.Column(amounts.GPUModels), Extended: extended(kube.RequestList(p)),
 		Labels: record.Column(p.Labels), NodeSelector: record.Column(p.Spec.NodeSelector),
-		HostPorts: record.Column(hostPorts(p)), Claims: record.Column(claims(p)), Images: record.Column(images(p)), Holds: record.JSON(holds(p)),
+		HostPorts: record.Column(hostPorts(p)), Claims: record.Column(kube.VolumeClaims(p)), Images: record.Column(images(p)), Holds: record.JSON(holds(p)),
 		DoNotDisrupt: record.JSON(doNotDisrupt(p.Annotations, podMarks)), Deadline: ptr.Deref(p.Spec.ActiveDeadlineSeconds, 0),
 		Group:  record.Word(group(p)),
 		Spread: record.Column(p.Spec.TopologySpreadConstraints), Tolerations: record.Column(tolerations(p)),
@@ -325,18 +325,6 @@ func hostPorts(p *corev1.Pod) (out []string) {
 	for _, port := range kube.HostPorts(p) {
 		protocol, address := cmp.Or(port.Protocol, corev1.ProtocolTCP), cmp.Or(port.HostIP, "0.0.0.0")
 		out = append(out, fmt.Sprintf("%s/%s/%d", protocol, address, port.HostPort))
-	}
-	return out
-}
-
-func claims(p *corev1.Pod) (out []string) {
-	for _, v := range p.Spec.Volumes {
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			out = append(out, v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil:
-			out = append(out, p.Name+"-"+v.Name)
-		}
 	}
 	return out
 }
