@@ -436,21 +436,26 @@ func (b *book) judgeUnbound() {
 	}
 }
 
-// differences compares the pods of the API server's list with those that exist by etcd's history.
-func (b *book) differences(list []string) (out []violation) {
+// leftovers reports what is there although nothing should be: pods of the API server's list, pods and claims by etcd's history.
+func (b *book) leftovers(list []corev1.Pod) (out []violation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, name := range list {
-		if r := b.pods[name]; r == nil || !r.seen {
-			out = append(out, violation{
-				kind: miscounted, names: []string{name}, detail: "the API server lists it, but by etcd's history it does not exist",
-			})
+	listed := map[string]bool{}
+	for _, p := range list {
+		listed[p.Name] = true
+		detail := "the API server accepted its deletion, and it still exists"
+		if r := b.pods[p.Name]; r == nil || !r.seen {
+			detail = "the API server lists it, but by etcd's history it does not exist"
 		}
+		out = append(out, violation{kind: miscounted, names: []string{p.Name}, detail: detail})
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.pods)) {
-		if !slices.Contains(list, name) {
+		if !listed[name] {
 			out = append(out, b.pods[name].violation(lost, "the API server accepted it and does not list it"))
 		}
+	}
+	if claims := slices.Sorted(maps.Keys(b.claims)); len(list) == 0 && len(claims) > 0 {
+		out = append(out, about(claimLeft, "no pod exists, and these claims do: %v", claims))
 	}
 	return out
 }

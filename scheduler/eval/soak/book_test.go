@@ -352,16 +352,22 @@ func TestViolationIsReportedOnce(t *testing.T) {
 	}
 }
 
-// The count and the API server's list must have the same pods.
-func TestDifferences(t *testing.T) {
+// At the end nothing may be left, in the API server's list or by etcd's history.
+func TestLeftovers(t *testing.T) {
 	h := &history{book: newBook(nil)}
 	h.expect("expected")
 	h.sees(pod("both", core, "", ""))
-	var got []string
-	for _, v := range h.differences([]string{"both", "listed"}) {
-		got = append(got, v.kind+" "+v.names[0])
-	}
-	if want := []string{"miscounted listed", "lost expected"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	h.claims(claimState("c", "", "", 600))
+	for want, list := range map[string][]corev1.Pod{
+		"miscounted both, miscounted listed, lost expected": {*pod("both", core, "", ""), *pod("listed", core, "", "")},
+		"lost both, lost expected, claim left":              nil,
+	} {
+		var got []string
+		for _, v := range h.leftovers(list) {
+			got = append(got, strings.TrimSpace(v.kind+" "+strings.Join(v.names, "")))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

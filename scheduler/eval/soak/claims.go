@@ -134,10 +134,3 @@ func (b *book) checkClaims(r *record, p *corev1.Pod) {
 		}
 	}
 }
-
-// claimNames returns the claims that exist, in order.
-func (b *book) claimNames() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Sorted(maps.Keys(b.claims))
-}

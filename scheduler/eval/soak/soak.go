@@ -327,26 +327,15 @@ func (s *soak) compare(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		var names []string
+		var left []violation
 		if err == nil {
-			for _, p := range list.Items {
-				names = append(names, p.Name)
+			if left = s.book.leftovers(list.Items); len(left) == 0 {
+				return nil
 			}
 		}
-		different, claims := s.book.differences(names), s.book.claimNames()
-		if err == nil && len(different) == 0 && len(names) == 0 && len(claims) == 0 {
-			return nil
+		if time.Since(start) > compareWithin {
+			s.book.add(left...)
+			return err
 		}
-		if time.Since(start) < compareWithin {
-			continue
-		}
-		s.book.add(different...)
-		if len(claims) > 0 {
-			s.book.add(about(claimLeft, "no pod exists, and these claims do: %v", claims))
-		}
-		if len(different) == 0 && len(names) > 0 {
-			s.book.add(about(miscounted, "the API server accepted their deletion, and they still exist: %v", names))
-		}
-		return err
 	}
 }
