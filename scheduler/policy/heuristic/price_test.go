@@ -7,10 +7,24 @@ import (
 
 	"pgregory.net/rapid"
 
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/policy/policytest"
 )
+
+// keepers are the policies that keep room: the rules, and the network that sets prices as price does.
+func keepers(t testing.TB) []Heuristic {
+	c, err := checkpoint.Shipped("kinds-gnn")
+	fatal.If(t, err)
+	net, err := infer.New(c)
+	fatal.If(t, err)
+	network := Heuristic{Name: "kinds-gnn", New: func(policy.Setting) policy.Policy { return neural.New("kinds-gnn", net, nil) }}
+	return []Heuristic{price, reserve, network}
+}
 
 // A pod that may run anywhere goes to the node that nobody needs, until pods need that one more.
 func TestRoomIsKept(t *testing.T) {
@@ -21,7 +35,7 @@ func TestRoomIsKept(t *testing.T) {
 	}
 	web := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 4 << 30, Pods: 1}}
 	db := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 4000, Memory: 16 << 30, Pods: 1}, NodeSelector: ssd}
-	for _, h := range []Heuristic{price, reserve} {
+	for _, h := range keepers(t) {
 		s := &cluster.Snapshot{Nodes: []*cluster.Node{node(ssd), node(nil), node(nil), node(nil)}, Demand: &cluster.Demand{}}
 		for range 3 {
 			s.Demand.Arrive(cluster.KindKey(web), web)
@@ -54,7 +68,7 @@ func TestUncountedPodsAreLinear(t *testing.T) {
 	}
 	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 4 << 30, Pods: 1}}
 	want := policytest.Scores(t, linearBalance.New(policy.Setting{}), s, pod, policytest.Rows(4))
-	for _, h := range []Heuristic{price, reserve} {
+	for _, h := range keepers(t) {
 		for i, v := range policytest.Scores(t, h.New(policy.Setting{}), s, pod, policytest.Rows(4)) {
 			if v != want[i] {
 				t.Errorf("%s: node %d has %v, linear gives %v", h.Name, i, v, want[i])
@@ -65,6 +79,7 @@ func TestUncountedPodsAreLinear(t *testing.T) {
 
 // Room is kept by scores alone: whatever arrives, every node on which a pod fits has a score, so that no pod waits while one is free.
 func TestKeepingRoomRefusesNobody(t *testing.T) {
+	all := keepers(t)
 	rapid.Check(t, func(t *rapid.T) {
 		labels := rapid.MapOf(rapid.SampledFrom([]string{"disk", "zone"}), rapid.SampledFrom([]string{"a", "b"}))
 		pod := rapid.Custom(func(t *rapid.T) *cluster.Pod {
@@ -79,13 +94,16 @@ func TestKeepingRoomRefusesNobody(t *testing.T) {
 			n.Add(cluster.Resources{MilliCPU: rapid.Int64Range(0, 9000).Draw(t, "used"), Memory: 1 << 30, Pods: 1})
 			s.Nodes = append(s.Nodes, n)
 		}
-		price, reserve := price.New(policy.Setting{}), reserve.New(policy.Setting{})
+		var policies []policy.Policy
+		for _, h := range all {
+			policies = append(policies, h.New(policy.Setting{}))
+		}
 		for range rapid.IntRange(1, 100).Draw(t, "arrivals") {
 			p := pod.Draw(t, "pod")
 			s.Demand.Arrive(cluster.KindKey(p), p)
 			s.Demand.Wait(cluster.KindKey(p), p, float64(rapid.IntRange(-1, 1).Draw(t, "waits")))
 			rows, scores := policytest.Rows(len(s.Nodes)), make([]float32, len(s.Nodes))
-			for _, rule := range []policy.Policy{price, reserve} {
+			for _, rule := range policies {
 				if err := rule.Score(s, p, rows, scores); err != nil {
 					t.Fatal(err)
 				}
@@ -101,8 +119,9 @@ func TestKeepingRoomRefusesNobody(t *testing.T) {
 
 // BenchmarkPrice measures a decision among 1,000 nodes of which one has changed since the last, beside linear's.
 func BenchmarkPrice(b *testing.B) {
+	all := keepers(b)
 	for _, kinds := range []int{8, 64} {
-		for _, h := range []Heuristic{linearBalance, price} {
+		for _, h := range []Heuristic{linearBalance, all[0], all[2]} {
 			b.Run(fmt.Sprintf("%s/kinds=%d", h.Name, kinds), func(b *testing.B) {
 				s := &cluster.Snapshot{Demand: &cluster.Demand{}}
 				pods := make([]*cluster.Pod, kinds)
