@@ -239,7 +239,7 @@ func TestDevices(t *testing.T) {
 	if _, err := cs.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the template's claim", func() error {
+	fatal.Until(t, "the template's claim", func() error {
 		list, err := cs.ResourceV1().ResourceClaims("default").List(ctx, metav1.ListOptions{})
 		if err == nil && len(list.Items) != 1 {
 			err = fmt.Errorf("there are %d", len(list.Items))
@@ -255,7 +255,7 @@ func TestDevices(t *testing.T) {
 	if _, err := nodepool.Publish(ctx, cs, pools); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the devices of the changed pools", func() error {
+	fatal.Until(t, "the devices of the changed pools", func() error {
 		if got := fmt.Sprint(devices()); got != "map[shared-0:2]" {
 			return errors.New(got)
 		}

@@ -36,7 +36,7 @@ func TestUsage(t *testing.T) {
 	mc, err := metricsclient.NewForConfig(cl.REST())
 	fatal.If(t, err)
 	ctx := t.Context()
-	eventually(t, "both pods are measured", func() error {
+	fatal.Until(t, "both pods are measured", func() error {
 		list, err := mc.MetricsV1beta1().PodMetricses("").List(ctx, metav1.ListOptions{})
 		if err == nil && len(list.Items) != 2 {
 			err = fmt.Errorf("%d pods", len(list.Items))
@@ -80,18 +80,6 @@ func createUsing(t testing.TB, cs kubernetes.Interface, name, node string, annot
 	}
 }
 
-// eventually waits until check returns nil.
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	var err error
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if err = check(); err == nil {
-			return
-		}
-	}
-	t.Fatalf("%s: not after %v: %v", what, patience, err)
-}
-
 // checkTable asks for a table, as kubectl get does.
 func checkTable(t *testing.T, cs *kubernetes.Clientset) {
 	t.Helper()
@@ -108,7 +96,7 @@ func checkTable(t *testing.T, cs *kubernetes.Clientset) {
 // checkDiscovery: kubectl top first asks whether the server lists the group.
 func checkDiscovery(t *testing.T, cs *kubernetes.Clientset) {
 	t.Helper()
-	eventually(t, "metrics.k8s.io is listed", func() error {
+	fatal.Until(t, "metrics.k8s.io is listed", func() error {
 		groups, err := cs.Discovery().ServerGroups()
 		if err != nil {
 			return err
@@ -204,7 +192,7 @@ func checkPrometheus(t *testing.T, cl *Cluster) {
 		`pod_memory_working_set_bytes{namespace="default", pod="model", node!=""}`:                128 << 20,
 		`count(container_fs_writes_bytes_total{pod="model"})`:                                     1,
 	} {
-		eventually(t, q, func() error {
+		fatal.Until(t, q, func() error {
 			got, err := query(q)
 			if err == nil && (len(got) == 0 || got[0] != want) {
 				err = fmt.Errorf("%v, want %v", got, want)
@@ -213,7 +201,7 @@ func checkPrometheus(t *testing.T, cl *Cluster) {
 		})
 	}
 	for _, expr := range dashboardQueries(t, filepath.Join(monitoring, "dashboards")) {
-		eventually(t, expr, func() error {
+		fatal.Until(t, expr, func() error {
 			got, err := query(strings.ReplaceAll(expr, "$__rate_interval", "10s"))
 			if err == nil && len(got) == 0 {
 				err = fmt.Errorf("the query of a dashboard finds nothing")

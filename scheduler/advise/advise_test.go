@@ -50,11 +50,7 @@ func newAdvisor(t *testing.T, p server.Profile, now *testclock.FakePassiveClock,
 	p.SchedulerName = server.DefaultProfile
 	a, err := New(t.Context(), Config{Client: fake.NewClientset(objects...), Profile: p, Promise: time.Second, Clock: now})
 	fatal.If(t, err)
-	for begun := time.Now(); !a.Synced(); time.Sleep(time.Millisecond) {
-		if time.Since(begun) > patience {
-			t.Fatal("the cluster is not read")
-		}
-	}
+	fatal.UntilTrue(t, "the cluster to be read", a.Synced)
 	return a
 }
 

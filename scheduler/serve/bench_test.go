@@ -49,11 +49,7 @@ func benchmarkExtender(b *testing.B, nodes int, filters bool) {
 		Args: plugin.Args{Variant: "gnn", Deadline: metav1.Duration{Duration: time.Minute}}}
 	advisor, err := advise.New(b.Context(), advise.Config{Client: client, Profile: network, Promise: time.Hour, Clock: clock.RealClock{}})
 	fatal.If(b, err)
-	for begun := time.Now(); !advisor.Synced(); time.Sleep(time.Millisecond) {
-		if time.Since(begun) > patience {
-			b.Fatal("the advisor does not read the cluster")
-		}
-	}
+	fatal.UntilTrue(b, "the advisor to have read the cluster", advisor.Synced)
 	own := credentials(b)
 	s := open(b, advisor, own, nil)
 	e := Extender{URL: "https://" + s.Address(), CAFile: own.CAFile, CertFile: own.ClientCert, KeyFile: own.ClientKey, Timeout: patience}

@@ -108,7 +108,7 @@ func TestStockKubeScheduler(t *testing.T) {
 			resp.Body.Close()
 		}
 	}()
-	l.until(t, "the slot to be taken", func() error {
+	fatal.Until(t, "the slot to be taken", func() error {
 		if len(full.limits.slots) == 0 {
 			return fmt.Errorf("it is free")
 		}
@@ -158,7 +158,7 @@ func (l *lab) advisor(t *testing.T, r *recorder) *advise.Advisor {
 			Args: server.Args{Policy: "linear-pack", Deadline: metav1.Duration{Duration: patience}, Preferences: preference.Declared}},
 	})
 	fatal.If(t, err)
-	l.until(t, "the advisor to have read the cluster", func() error {
+	fatal.Until(t, "the advisor to have read the cluster", func() error {
 		if !a.Synced() {
 			return advise.ErrNotSynced
 		}
@@ -197,17 +197,6 @@ func (l *lab) schedule(t *testing.T, e Extender) {
 	t.Cleanup(func() { cancel(); <-ended })
 }
 
-func (l *lab) until(t *testing.T, what string, check func() error) {
-	t.Helper()
-	err := check()
-	for begun := time.Now(); err != nil; err = check() {
-		if time.Since(begun) > patience {
-			t.Fatalf("waited for %s: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
 func (l *lab) pod() *v1.Pod {
 	l.pods++
 	p := &v1.Pod{
@@ -227,7 +216,7 @@ func (l *lab) place(t *testing.T, p *v1.Pod) (node string, others int) {
 	if _, err := l.client.CoreV1().Pods(p.Namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	l.until(t, p.Name+" to be bound", func() error {
+	fatal.Until(t, p.Name+" to be bound", func() error {
 		got, err := l.client.CoreV1().Pods(p.Namespace).Get(t.Context(), p.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -282,7 +271,7 @@ func (l *lab) shown(t *testing.T, s *site) {
 			bound++
 		}
 	}
-	l.until(t, "the server to see the pods", func() error {
+	fatal.Until(t, "the server to see the pods", func() error {
 		_, body := s.ask(t, http.MethodGet, "/v1/state", "")
 		var got state
 		if err := json.Unmarshal([]byte(body), &got); err != nil || !got.Synced || got.Nodes != 24 || got.Pods != bound || got.Promised != 0 {
@@ -310,7 +299,7 @@ func (l *lab) testShare(t *testing.T) {
 	if _, err := l.client.CoreV1().Pods(p.Namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	l.until(t, "the reason why the pod waits", func() error {
+	fatal.Until(t, "the reason why the pod waits", func() error {
 		got, err := l.client.CoreV1().Pods(p.Namespace).Get(t.Context(), p.Name, metav1.GetOptions{})
 		if err != nil {
 			return err

@@ -334,13 +334,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("health needs a slot: status %d", status)
 	}
 	close(leave)
-	deadline := time.Now().Add(patience)
-	for len(s.limits.slots) > 0 && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
-	if n := len(s.limits.slots); n != 0 {
-		t.Errorf("%d slots are taken after the work has ended", n)
-	}
+	fatal.UntilTrue(t, "the slots to be free", func() bool { return len(s.limits.slots) == 0 })
 }
 
 func TestReady(t *testing.T) {

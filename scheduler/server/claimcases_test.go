@@ -375,7 +375,7 @@ func (l *lab) cleanCase(t *testing.T, ns string) {
 	ctx, all := context.Background(), metav1.ListOptions{}
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 	err := l.client.CoreV1().Pods(ns).DeleteCollection(ctx, now, all)
-	l.until(t, "the claims to go", func() error {
+	fatal.Until(t, "the claims to go", func() error {
 		err := l.client.ResourceV1().ResourceClaims(ns).DeleteCollection(ctx, now, all)
 		if err != nil {
 			return err
@@ -397,7 +397,7 @@ func (l *lab) cleanCase(t *testing.T, ns string) {
 // try again, and takes away what was said then.
 func (l *lab) setClaimStatus(t *testing.T, ns, pod string, conditions any) {
 	t.Helper()
-	l.until(t, pod+" to get a node", func() error {
+	fatal.Until(t, pod+" to get a node", func() error {
 		p, err := l.client.CoreV1().Pods(ns).Get(t.Context(), pod, metav1.GetOptions{})
 		if err != nil || p.Spec.NodeName != "" {
 			return err
@@ -484,7 +484,7 @@ func (l *lab) outcome(t *testing.T, ns, pod string) string {
 // untilOutcome waits until a pod has the outcome. A pod that has another node or other devices fails the test at once.
 func (l *lab) untilOutcome(t *testing.T, ns, pod, want string) {
 	t.Helper()
-	l.until(t, fmt.Sprintf("%s to be %q", pod, want), func() error {
+	fatal.Until(t, fmt.Sprintf("%s to be %q", pod, want), func() error {
 		got := l.outcome(t, ns, pod)
 		reason, refused := strings.CutPrefix(want, "pending: ")
 		switch {

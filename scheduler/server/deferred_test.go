@@ -59,7 +59,7 @@ func TestDeferredResizePreempts(t *testing.T) {
 			l.patch(t, ns, "grows", "status", corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
 				Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred,
 			}}}})
-			l.until(t, "the victim to go", func() error {
+			fatal.Until(t, "the victim to go", func() error {
 				v, err := l.client.CoreV1().Pods(ns).Get(t.Context(), "victim", metav1.GetOptions{})
 				if apierrors.IsNotFound(err) || err == nil && v.DeletionTimestamp != nil {
 					return nil

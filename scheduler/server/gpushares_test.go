@@ -115,7 +115,7 @@ func (l *lab) testShares(t *testing.T) {
 	l.create(t, ns, sharePod("other-model", DefaultProfile, cluster.Resources{GPUMilli: 100}, "A10"))
 	l.bound(t, ns, 9)
 	l.refused(t, ns, "other-model", "no GPU of a model that the pod allows")
-	l.until(t, "two of the later pods to be refused", func() error {
+	fatal.Until(t, "two of the later pods to be refused", func() error {
 		if n := len(l.events(t, ns, "", "FailedScheduling")); n < 3 {
 			return fmt.Errorf("%d events", n)
 		}
@@ -131,7 +131,7 @@ func (l *lab) testShares(t *testing.T) {
 		l.client.CoreV1().Pods(ns).Delete(t.Context(), "whole-1", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}),
 	)
 	fatal.If(t, err)
-	l.until(t, "the refused pods to get the room", func() error {
+	fatal.Until(t, "the refused pods to get the room", func() error {
 		n := 0
 		for _, p := range l.pods(t, ns) {
 			if p.Spec.NodeName != "" {

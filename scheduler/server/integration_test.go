@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy/heuristic"
 )
 
@@ -69,7 +70,7 @@ func exploding(c *checkpoint.Checkpoint) {
 // refused waits for a FailedScheduling event that gives all the reasons.
 func (l *lab) refused(t *testing.T, namespace, pod string, reasons ...string) {
 	t.Helper()
-	l.until(t, "an event about "+pod, func() error {
+	fatal.Until(t, "an event about "+pod, func() error {
 		var seen []string
 	events:
 		for _, e := range l.events(t, namespace, pod, "FailedScheduling") {
@@ -116,7 +117,7 @@ func (l *lab) testProfiles(t *testing.T, profiles []Profile) {
 			t.Errorf("%s is on %s, which has a taint", p.Name, p.Spec.NodeName)
 		}
 	}
-	l.until(t, "the events", func() error {
+	fatal.Until(t, "the events", func() error {
 		by := map[string]int{}
 		for _, e := range l.events(t, ns, "", "Scheduled") {
 			if !strings.HasPrefix(e.InvolvedObject.Name, e.ReportingController+"-") {
@@ -179,7 +180,7 @@ func (l *lab) testModelDeleted(t *testing.T, file string) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	l.until(t, "the loss to be noticed", func() error {
+	fatal.Until(t, "the loss to be noticed", func() error {
 		if l.metrics(t).sum("gnnsched_checkpoint_loads_total", "profile", "gnn", "result", "error") == 0 {
 			return fmt.Errorf("no failed load is counted")
 		}

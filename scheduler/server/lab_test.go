@@ -116,7 +116,7 @@ func newLab(t *testing.T, pools []nodepool.Pool) *lab {
 		port: freePort(t)}
 	reconcile(t, l.client, pools)
 	t.Cleanup(func() { reconcile(t, l.client, nil) })
-	l.until(t, "the nodes to be ready", func() error {
+	fatal.Until(t, "the nodes to be ready", func() error {
 		list, err := l.client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -247,7 +247,7 @@ func (l *lab) namespace(t *testing.T, prefix string) (name string) {
 func (l *lab) namespaceNamed(t *testing.T, name string) {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	l.until(t, "an earlier namespace to be gone", func() error {
+	fatal.Until(t, "an earlier namespace to be gone", func() error {
 		_, err := l.client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})
 		return err
 	})
@@ -265,7 +265,7 @@ func (l *lab) namespaceNamed(t *testing.T, name string) {
 		if err != nil {
 			t.Error(err)
 		}
-		l.until(t, "namespace "+name+" to be empty", func() error {
+		fatal.Until(t, "namespace "+name+" to be empty", func() error {
 			if err := l.client.CoreV1().Pods(name).DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {
 				return err
 			}
@@ -321,7 +321,7 @@ func (l *lab) pods(t *testing.T, namespace string) []corev1.Pod {
 func (l *lab) bound(t *testing.T, namespace string, want int) []corev1.Pod {
 	t.Helper()
 	var out []corev1.Pod
-	l.until(t, fmt.Sprintf("%d pods in %s to get a node", want, namespace), func() error {
+	fatal.Until(t, fmt.Sprintf("%d pods in %s to get a node", want, namespace), func() error {
 		out = nil
 		for _, p := range l.pods(t, namespace) {
 			if p.Spec.NodeName != "" && p.DeletionTimestamp == nil {
@@ -348,22 +348,6 @@ func (l *lab) events(t *testing.T, namespace, pod, reason string) []corev1.Event
 		}
 	}
 	return out
-}
-
-// until waits for a condition, and fails the test after patience.
-func (l *lab) until(t *testing.T, what string, condition func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := condition()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s: %v", patience, what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }
 
 // get sends a request to the scheduler's endpoint, with a token unless it is empty.
@@ -429,7 +413,7 @@ next:
 func (l *lab) untilReady(t *testing.T) {
 	t.Helper()
 	url := &url.URL{Scheme: "https", Host: fmt.Sprintf("127.0.0.1:%d", l.port), Path: "/readyz"}
-	l.until(t, "the endpoint to be ready", func() error {
+	fatal.Until(t, "the endpoint to be ready", func() error {
 		return CheckHealth(t.Context(), url, patience, io.Discard)
 	})
 }

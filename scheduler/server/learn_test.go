@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/experience"
 )
 
@@ -78,7 +79,7 @@ func (l *lab) testVariantLearns(t *testing.T, variant string) {
 	l.tooLarge(t, ns, name)
 	l.make(t, ns, name, 9)
 	l.bound(t, ns, 9)
-	l.until(t, "steps to be sent and a network to be loaded", func() error {
+	fatal.Until(t, "steps to be sent and a network to be loaded", func() error {
 		m := l.metrics(t)
 		sent, loads := m.sum("gnnsched_learning_steps_total", "profile", name, "result", "sent"),
 			m.sum("gnnsched_checkpoint_loads_total", "profile", name, "result", "ok")
@@ -102,7 +103,7 @@ func (l *lab) testVariantLearns(t *testing.T, variant string) {
 	stop()
 	// The API server in this process has goroutines of its own.
 	stacks := make([]byte, 16<<20)
-	l.until(t, "no goroutine of the pipe or of a queue to be left after the scheduler has stopped", func() error {
+	fatal.Until(t, "no goroutine of the pipe or of a queue to be left after the scheduler has stopped", func() error {
 		all := stacks[:runtime.Stack(stacks, true)]
 		for _, name := range []string{"scheduler/experience.", "scheduler/decision."} {
 			if bytes.Contains(all, []byte(name)) {
@@ -130,7 +131,7 @@ func (l *lab) testLearnerStandsBy(t *testing.T) {
 	if err := written.Save(file); err != nil {
 		t.Fatal(err)
 	}
-	l.until(t, "the standby to load what another process wrote", func() error {
+	fatal.Until(t, "the standby to load what another process wrote", func() error {
 		if n := log.count("Network loaded"); n != 2 {
 			return fmt.Errorf("%d networks loaded", n)
 		}
@@ -154,7 +155,7 @@ func (l *lab) testLearnerStandsBy(t *testing.T) {
 // wait waits for a line with a text.
 func (g *lines) wait(t *testing.T, l *lab, text string) {
 	t.Helper()
-	l.until(t, "the line "+text, func() error {
+	fatal.Until(t, "the line "+text, func() error {
 		if g.count(text) == 0 {
 			return errors.New("it is not in the log")
 		}
@@ -192,7 +193,7 @@ func (l *lab) restarted(t *testing.T, n float64) {
 	ns := l.namespace(t, fmt.Sprint("trainer-dies-", n))
 	l.make(t, ns, "dies", 6)
 	l.bound(t, ns, 6)
-	l.until(t, "the trainer to be started again", func() error {
+	fatal.Until(t, "the trainer to be started again", func() error {
 		m := l.metrics(t)
 		if got := m.sum("gnnsched_trainer_restarts_total", "profile", "dies"); got < n {
 			return fmt.Errorf("%v restarts", got)

@@ -126,7 +126,7 @@ func (l *lab) testLeaseLost(t *testing.T) {
 	c := Config{Profiles: []Profile{{SchedulerName: name, Args: Args{Policy: "best-fit"}}}, QPS: 1000, LeaderElect: true}
 	defer l.start(log.context(context.Background()), t, shortLease{c}, l.through(t, p.address))()
 	for i, leave := range []func() error{p.Refuse, p.Hang, nil} {
-		l.until(t, "the scheduler to lead", func() error {
+		fatal.Until(t, "the scheduler to lead", func() error {
 			if n := log.count("This scheduler leads: it schedules"); n != i+1 {
 				return fmt.Errorf("it said so %d times", n)
 			}
@@ -149,7 +149,7 @@ func (l *lab) testLeaseLost(t *testing.T) {
 			break
 		}
 		fatal.If(t, leave())
-		l.until(t, "the lease to be lost", func() error {
+		fatal.Until(t, "the lease to be lost", func() error {
 			if n := log.count("Lost the lease: standing by again"); n != i+1 {
 				return fmt.Errorf("it was lost %d times", n)
 			}

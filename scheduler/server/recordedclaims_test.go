@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/explain"
 )
@@ -100,7 +101,7 @@ func (l *lab) checkCards(t *testing.T, r decision.Record, held []string, runnerU
 // recorded waits for the record of a pod's decision.
 func (l *lab) recorded(t *testing.T, book *decision.Book, namespace, pod string) (r decision.Record) {
 	t.Helper()
-	l.until(t, "the record of "+pod, func() error {
+	fatal.Until(t, "the record of "+pod, func() error {
 		found := book.Last(decision.Query{Namespace: namespace, Pod: pod})
 		if len(found) == 0 {
 			return errors.New("there is none")

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/plugin"
@@ -67,14 +68,14 @@ func (l *lab) testShare(t *testing.T) {
 	if n := l.metrics(t).sum("gnnsched_share_stopped", "reason", "failures"); n != 1 {
 		t.Errorf("gnnsched_share_stopped is %v", n)
 	}
-	l.until(t, "the event", func() error {
+	fatal.Until(t, "the event", func() error {
 		if len(l.events(t, metav1.NamespaceSystem, userconfig.ShareLeaseOf(DefaultProfile), "ShareStopped")) == 0 {
 			return errors.New("there is none")
 		}
 		return nil
 	})
 	var why string
-	l.until(t, "the annotation", func() (err error) {
+	fatal.Until(t, "the annotation", func() (err error) {
 		if why = l.stoppedBecause(t); why == "" {
 			err = errors.New("there is none")
 		}
@@ -87,7 +88,7 @@ func (l *lab) testShare(t *testing.T) {
 	stop()
 
 	stop = l.share(t, p, decision.NewBook(1, nil))
-	l.until(t, "the earlier stop to be found", func() error {
+	fatal.Until(t, "the earlier stop to be found", func() error {
 		if m := l.metrics(t); m.sum("gnnsched_share_stopped", "reason", "earlier") != 1 || m.sum("gnnsched_share") != 0 {
 			return errors.New("it is not")
 		}
@@ -121,7 +122,7 @@ func (l *lab) testShareIsStoppedByEvictions(t *testing.T) {
 	l.evict(t, old, 20)
 	counted := l.metrics(t).sum("gnnsched_share_pods_total", "result", "bound")
 	fresh := l.place(t, "new", 1, 20)
-	l.until(t, "the bound pods to be counted", func() error { // after the API has the binding
+	fatal.Until(t, "the bound pods to be counted", func() error { // after the API has the binding
 		if n := l.metrics(t).sum("gnnsched_share_pods_total", "result", "bound") - counted; n != 20 {
 			return fmt.Errorf("there are %v of 20", n)
 		}
@@ -161,7 +162,7 @@ func (l *lab) share(t *testing.T, p Profile, book *decision.Book) (stop func()) 
 
 func (l *lab) untilShare(t *testing.T, want float64) {
 	t.Helper()
-	l.until(t, fmt.Sprintf("the share to be %v", want), func() error {
+	fatal.Until(t, fmt.Sprintf("the share to be %v", want), func() error {
 		if is := l.metrics(t).sum("gnnsched_share", "profile", DefaultProfile); is != want {
 			return fmt.Errorf("it is %v", is)
 		}
@@ -188,7 +189,7 @@ func (l *lab) place(t *testing.T, prefix string, namespaces, each int) (last str
 // records returns the records of the pods in namespaces with a prefix, once there are so many.
 func (l *lab) records(t *testing.T, book *decision.Book, prefix string, want int) (out []decision.Record) {
 	t.Helper()
-	l.until(t, "the records", func() error {
+	fatal.Until(t, "the records", func() error {
 		out = nil
 		for _, r := range book.Last(decision.Query{}) {
 			if strings.HasPrefix(r.Namespace, prefix) {

@@ -95,7 +95,7 @@ func (l *lab) usageCounts(t *testing.T, namespace string) {
 	t.Helper()
 	l.untilReport(t, "both workers to be measured", func(r usage.Report) bool { return r.Measured == 2 && r.Degraded == 0 })
 	tries := 0
-	l.until(t, "a pod that is placed by usage", func() error {
+	fatal.Until(t, "a pod that is placed by usage", func() error {
 		ns := l.namespace(t, fmt.Sprintf("%s-%d", namespace, tries))
 		tries++
 		l.make(t, ns, "aware", 1)
@@ -109,7 +109,7 @@ func (l *lab) usageCounts(t *testing.T, namespace string) {
 // untilReport waits for a report about the only source.
 func (l *lab) untilReport(t *testing.T, what string, is func(usage.Report) bool) {
 	t.Helper()
-	l.until(t, what, func() error {
+	fatal.Until(t, what, func() error {
 		status, body := l.get(t, usage.Path, l.cluster.REST().BearerToken)
 		if status != http.StatusOK {
 			return fmt.Errorf("status %d: %s", status, body)
@@ -143,7 +143,7 @@ func TestMeasuredUsage(t *testing.T) {
 	defer answers() // before the scheduler and the server end
 	stop := l.schedule(t, loadAware(source))
 	defer func() { answers(); stop() }()
-	l.until(t, "a question", func() error {
+	fatal.Until(t, "a question", func() error {
 		if s.open.Load() == 0 {
 			return fmt.Errorf("there is none")
 		}
@@ -251,7 +251,7 @@ func TestTraffic(t *testing.T) {
 		Profile{SchedulerName: "near", Args: Args{Policy: "greedy:traffic", Preferences: preference.Declared,
 			Traffic: &traffic.Config{Network: links, Measured: traffic.Measured{Server: promapi.Server{Address: prometheus.URL}}}}})
 	defer stop()
-	l.until(t, "a measurement", func() error {
+	fatal.Until(t, "a measurement", func() error {
 		if l.metrics(t).sum("gnnsched_traffic_polls_total", "result", "ok") == 0 {
 			return errors.New("none yet")
 		}

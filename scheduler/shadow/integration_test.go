@@ -79,7 +79,7 @@ func TestBesideTheDefaultScheduler(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waitFor(t, "all pods to be compared", func() error {
+	fatal.Until(t, "all pods to be compared", func() error {
 		var n float64
 		for _, o := range outcomes {
 			value, err := testutil.GetCounterMetricValue(decisions.WithLabelValues(string(o)))
@@ -178,7 +178,7 @@ func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 		reports <- r
 	}()
 	insecure := &http.Client{Transport: serverOf(t)}
-	waitFor(t, "the endpoint to be ready", func() error {
+	fatal.Until(t, "the endpoint to be ready", func() error {
 		resp, err := insecure.Get(fmt.Sprintf("https://127.0.0.1:%d/readyz", port))
 		if err != nil {
 			return err
@@ -344,15 +344,4 @@ func schedule(t *testing.T, config string) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = app.Run(ctx, complete, sched) }() // it always ends with an error
 	t.Cleanup(func() { cancel(); <-ended })
-}
-
-func waitFor(t *testing.T, what string, check func() error) {
-	t.Helper()
-	err := check()
-	for begun := time.Now(); err != nil; err = check() {
-		if time.Since(begun) > patience {
-			t.Fatalf("waited for %s: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }

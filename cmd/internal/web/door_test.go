@@ -195,7 +195,7 @@ func TestSlowClient(t *testing.T) {
 	for i := range 5000 {
 		s.book.Decided(decided(i, "web"))
 	}
-	waitUntil(t, func() bool { return !s.feed.watched() })
+	fatal.UntilTrue(t, "it to be so", func() bool { return !s.feed.watched() })
 	close(p.connections)
 	_ = here.Close()
 	_ = h.Shutdown(context.WithoutCancel(t.Context()))

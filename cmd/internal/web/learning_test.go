@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/shadow"
 )
@@ -48,7 +49,7 @@ func taught(t *testing.T, n int) *learningcurve.Sampler {
 	var running sync.WaitGroup
 	running.Go(func() { c.Run(ctx) })
 	for i := range n {
-		waitUntil(t, func() bool { return len(c.Samples().Times) == i+1 && clock.HasWaiters() })
+		fatal.UntilTrue(t, "it to be so", func() bool { return len(c.Samples().Times) == i+1 && clock.HasWaiters() })
 		if i < n-1 {
 			clock.Step(10 * time.Second)
 		}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy/linear"
@@ -446,7 +447,7 @@ func TestRunEndsWithItsClient(t *testing.T) {
 	if err := <-answered; !errors.Is(err, context.Canceled) {
 		t.Errorf("the client got %v", err)
 	}
-	waitUntil(t, func() bool { return len(s.playing) == 0 })
+	fatal.UntilTrue(t, "it to be so", func() bool { return len(s.playing) == 0 })
 }
 
 // Errors about the body use JSON's words and field names, not the program's.

@@ -19,6 +19,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/policy"
@@ -303,19 +304,10 @@ func TestTooManyClients(t *testing.T) {
 		t.Errorf("one more: %s", resp.Status)
 	}
 	_ = open[0].body.Close()
-	waitUntil(t, func() bool { s.feed.mu.Lock(); defer s.feed.mu.Unlock(); return s.feed.clients == maxClients-1 })
+	fatal.UntilTrue(t, "it to be so", func() bool { s.feed.mu.Lock(); defer s.feed.mu.Unlock(); return s.feed.clients == maxClients-1 })
 	s.open(t).next(topicCluster)
 	if resp, _ := do(t, s.request(t, http.MethodHead, "/api/stream")); resp.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("HEAD: %s", resp.Status)
-	}
-}
-
-func waitUntil(t *testing.T, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !so(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it never was so")
-		}
 	}
 }
 
@@ -505,7 +497,7 @@ func TestClusterAfterTrouble(t *testing.T) {
 	if resp, _ := do(t, s.request(t, http.MethodGet, "/api/events")); resp.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("without a cluster: %s", resp.Status)
 	}
-	waitUntil(t, func() bool { s.clock.Step(againAfter); return s.source.Load() != nil })
+	fatal.UntilTrue(t, "it to be so", func() bool { s.clock.Step(againAfter); return s.source.Load() != nil })
 	if got := stream.next(topicTrouble); got != "null\n" {
 		t.Errorf("the trouble is over: %s", got)
 	}

@@ -89,7 +89,7 @@ func TestObserver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- o.run(ctx) }()
-	eventually(t, "the first pod is seen", func() bool { return len(b.names(func(r *record) bool { return r.node != "" })) == 1 })
+	fatal.UntilTrue(t, "the first pod is seen", func() bool { return len(b.names(func(r *record) bool { return r.node != "" })) == 1 })
 	for i := range 2 {
 		stop()
 		stop, _ = startEtcd(t, dir)
@@ -113,12 +113,12 @@ func TestObserver(t *testing.T) {
 		defer b.mu.Unlock()
 		return len(b.claims)
 	}
-	eventually(t, "all states are seen", func() bool { return count().states == 1+2*4 })
-	eventually(t, "all claims are seen", func() bool { return claims() == 2 })
+	fatal.UntilTrue(t, "all states are seen", func() bool { return count().states == 1+2*4 })
+	fatal.UntilTrue(t, "all claims are seen", func() bool { return claims() == 2 })
 	if _, err := o.client.Delete(t.Context(), "/registry/resourceclaims/default/c"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the claim is gone", func() bool { return claims() == 1 })
+	fatal.UntilTrue(t, "the claim is gone", func() bool { return claims() == 1 })
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -21,16 +21,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// eventually waits until is returns true.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for start := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(start) > time.Minute {
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
-}
-
 // A program is started again when it ends. Only unrequested ends are reported.
 func TestProgram(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "output")
@@ -42,7 +32,7 @@ func TestProgram(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- p.run(ctx, func(cause error) { ends <- cause }) }()
 	starts := func(n int) {
-		eventually(t, "the process starts", func() bool {
+		fatal.UntilTrue(t, "the process starts", func() bool {
 			b, _ := os.ReadFile(file)
 			return strings.Count(string(b), "started") == n && p.pid() != 0
 		})

@@ -11,13 +11,15 @@ import (
 
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/component-base/metrics/testutil"
+
+	"gnnsched/internal/fatal"
 )
 
 // The watch is of failed pods of the scheduler name only: pods of others, and of those that run, are many.
 func TestWatchIsNarrow(t *testing.T) {
 	h := newHandle("")
 	newSplit(t, h, nil)
-	until(t, "the watch", func() bool {
+	fatal.UntilTrue(t, "the watch", func() bool {
 		for _, a := range h.client.Actions() {
 			if w, is := a.(clienttesting.WatchAction); is && a.GetResource().Resource == "pods" {
 				f := w.GetWatchRestrictions().Fields.String()
@@ -36,7 +38,7 @@ func TestWatchIsNarrow(t *testing.T) {
 func TestWhoseLosses(t *testing.T) {
 	h := newHandle("")
 	s := newSplit(t, h, nil)
-	until(t, "the share to begin", func() bool { return s.GroupOf(pod("a", "Job", "b", "c")) == Learned })
+	fatal.UntilTrue(t, "the share to begin", func() bool { return s.GroupOf(pod("a", "Job", "b", "c")) == Learned })
 	before := lostPods(t)
 	for i := range 2 * leastFailures {
 		uid := fmt.Sprint("unchosen-", i)

@@ -61,15 +61,6 @@ func newSplit(t *testing.T, h handle, active <-chan struct{}) *Split {
 	return s
 }
 
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for begun := time.Now(); !is(); time.Sleep(time.Millisecond) {
-		if time.Since(begun) > time.Minute {
-			t.Fatal("waited for " + what)
-		}
-	}
-}
-
 func annotation(t *testing.T, h handle) string {
 	t.Helper()
 	lease, err := h.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), userconfig.ShareLeaseOf(profile), metav1.GetOptions{})
@@ -97,7 +88,7 @@ func TestStandby(t *testing.T) {
 	}
 	close(active)
 	<-looked
-	until(t, "the stop to be found", func() bool { return len(h.events.Events) == 0 && stoppedBy(t, reasonEarlier) })
+	fatal.UntilTrue(t, "the stop to be found", func() bool { return len(h.events.Events) == 0 && stoppedBy(t, reasonEarlier) })
 	if g := s.GroupOf(p); g != Rest {
 		t.Errorf("a pod is of the %s though the share was stopped", g)
 	}
@@ -128,7 +119,7 @@ func TestStopIsKept(t *testing.T) {
 	})
 	s := newSplit(t, h, nil)
 	p := pod("a", "Job", "b", "c")
-	until(t, "the share to begin", func() bool { return s.GroupOf(p) == Learned })
+	fatal.UntilTrue(t, "the share to begin", func() bool { return s.GroupOf(p) == Learned })
 	failing.Store(1)
 	for i := range leastFailures + 1 {
 		if s.GroupOf(p) != Learned {
@@ -140,10 +131,10 @@ func TestStopIsKept(t *testing.T) {
 			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "the lost pod to be counted", func() bool { return !known(s, uid) })
+		fatal.UntilTrue(t, "the lost pod to be counted", func() bool { return !known(s, uid) })
 	}
-	until(t, "the stop", func() bool { return s.GroupOf(p) == Rest && stoppedBy(t, reasonFailures) })
-	until(t, "the annotation", func() bool { return annotation(t, h) != "" })
+	fatal.UntilTrue(t, "the stop", func() bool { return s.GroupOf(p) == Rest && stoppedBy(t, reasonFailures) })
+	fatal.UntilTrue(t, "the annotation", func() bool { return annotation(t, h) != "" })
 	event := <-h.events.Events
 	if a := annotation(t, h); !strings.Contains(a, "failures: 6 of the last 6 pods of the canary failed") ||
 		!strings.Contains(event, "ShareStopped 6 of the last 6") {
@@ -162,12 +153,12 @@ func TestSlowStops(t *testing.T) {
 	h := newHandle("")
 	s := newSplit(t, h, nil)
 	p := pod("a", "Job", "b", "c")
-	until(t, "the share to begin", func() bool { return s.GroupOf(p) == Learned })
+	fatal.UntilTrue(t, "the share to begin", func() bool { return s.GroupOf(p) == Learned })
 	slowDown(s)
 	if s.GroupOf(p) != Rest || !stoppedBy(t, reasonLatency) {
 		t.Error("it is not stopped")
 	}
-	until(t, "the annotation", func() bool { return strings.Contains(annotation(t, h), fmt.Sprint("the limit is ", DefaultLatency)) })
+	fatal.UntilTrue(t, "the annotation", func() bool { return strings.Contains(annotation(t, h), fmt.Sprint("the limit is ", DefaultLatency)) })
 }
 
 // slowDown lets so many attempts of the canary take so long that it stops.
