@@ -381,18 +381,24 @@ func (r *record) note(revision int64, format string, a ...any) {
 	}
 }
 
-// census counts the pods that exist, and returns the totals and the violations so far.
-func (b *book) census() (live, waiting int, t totals, all []violation) {
+// census is the state of the book at one time.
+type census struct {
+	totals
+	live, waiting int // pods
+	violations    []violation
+}
+
+func (b *book) census() census {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t = b.totals
-	t.evicted, t.collisions = maps.Clone(t.evicted), maps.Clone(t.collisions)
+	c := census{totals: b.totals, live: len(b.pods), violations: slices.Clone(b.violations)}
+	c.evicted, c.collisions = maps.Clone(c.evicted), maps.Clone(c.collisions)
 	for _, r := range b.pods {
 		if r.waits() {
-			waiting++
+			c.waiting++
 		}
 	}
-	return len(b.pods), waiting, t, slices.Clone(b.violations)
+	return c
 }
 
 // waits reports whether a pod has no node and is to get one.

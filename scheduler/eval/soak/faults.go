@@ -122,16 +122,16 @@ const recoverWithin = 3 * time.Minute
 
 // waitBound waits until a pod is bound after a fault.
 func (s *soak) waitBound(ctx context.Context, f *fault, start time.Time) {
-	_, _, before, _ := s.book.census()
+	before := s.book.census()
 	for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
-		_, waiting, now, _ := s.book.census()
+		now := s.book.census()
 		switch {
 		case now.bound > before.bound:
 			if f.kills {
 				f.after = append(f.after, time.Since(start))
 			}
 			return
-		case time.Since(start) > recoverWithin && waiting > 0:
+		case time.Since(start) > recoverWithin && now.waiting > 0:
 			s.book.add(about(lost, "no pod was bound within %v of a fault: %s; these wait: %v",
 				recoverWithin, f.name, s.book.names((*record).waits)))
 			return

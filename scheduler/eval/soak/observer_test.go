@@ -104,16 +104,12 @@ func TestObserver(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	count := func() totals {
-		_, _, t, _ := b.census()
-		return t
-	}
 	claims := func() int {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return len(b.claims)
 	}
-	fatal.UntilTrue(t, "all states are seen", func() bool { return count().states == 1+2*4 })
+	fatal.UntilTrue(t, "all states are seen", func() bool { return b.census().states == 1+2*4 })
 	fatal.UntilTrue(t, "all claims are seen", func() bool { return claims() == 2 })
 	if _, err := o.client.Delete(t.Context(), "/registry/resourceclaims/default/c"); err != nil {
 		t.Fatal(err)
@@ -135,9 +131,9 @@ func TestObserver(t *testing.T) {
 			devices++
 		}
 	}
-	if twice != 2 || devices != 1 || count().allocated != 3 {
+	if twice != 2 || devices != 1 || b.census().allocated != 3 {
 		t.Errorf("%d pods bound twice, want 2; %d violations by claims, want 1 of claim d; %d allocated, want 3: %v",
-			twice, devices, count().allocated, b.violations)
+			twice, devices, b.census().allocated, b.violations)
 	}
 	stop()
 }

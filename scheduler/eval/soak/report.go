@@ -120,19 +120,19 @@ func (s *soak) showProgress(ctx context.Context) {
 		if pause(ctx, every); ctx.Err() != nil {
 			return
 		}
-		live, waiting, t, all := s.book.census()
+		c := s.book.census()
 		s.say("%s  %-16s %7d created  %7d bound  %5d exist  %4d wait  %4d kills  %d violations",
-			clock(time.Since(s.started)), s.part.Load(), t.created, t.bound, live, waiting, s.kills(), len(all))
-		for _, v := range all[shown:] {
+			clock(time.Since(s.started)), s.part.Load(), c.created, c.bound, c.live, c.waiting, s.kills(), len(c.violations))
+		for _, v := range c.violations[shown:] {
 			s.say("%v", v)
 		}
-		shown = len(all)
+		shown = len(c.violations)
 	}
 }
 
 // writeCount prints the count: the pods, the faults, the memory, the number of violations of each kind, and each violation with its pods.
 func (s *soak) writeCount() {
-	_, _, t, _ := s.book.census()
+	t := s.book.census()
 	line := fmt.Sprintf("\n%d pods created, %d bound, %d deleted by the soak", t.created, t.bound, t.deleted)
 	for _, reason := range slices.Sorted(maps.Keys(t.evicted)) {
 		line += fmt.Sprintf(", %d evicted (%s)", t.evicted[reason], reason)
@@ -165,7 +165,7 @@ func (s *soak) writeCount() {
 		s.print("%s", line)
 	}
 	s.judgeMemory()
-	_, _, _, all := s.book.census()
+	all := s.book.census().violations
 	count := map[string]int{}
 	for _, v := range all {
 		count[v.kind]++
@@ -180,7 +180,7 @@ func (s *soak) writeCount() {
 
 // verdict returns an error if there are violations.
 func (s *soak) verdict() error {
-	_, _, _, all := s.book.census()
+	all := s.book.census().violations
 	if len(all) == 0 {
 		return nil
 	}

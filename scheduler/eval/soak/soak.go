@@ -240,8 +240,8 @@ const workers = 8
 // aborted request is unknown.
 func (s *soak) churn(ctx, enough context.Context, r *rand.Rand) {
 	for enough.Err() == nil {
-		live, waiting, _, _ := s.book.census()
-		if live < s.config.Pods && waiting < max(s.config.Pods/4, workers) {
+		now := s.book.census()
+		if now.live < s.config.Pods && now.waiting < max(s.config.Pods/4, workers) {
 			s.createPod(ctx, newPod(r, s.created.Add(1), profileNames[r.IntN(len(profileNames))]))
 			continue
 		}
@@ -301,8 +301,8 @@ func (s *soak) drain(ctx context.Context) error {
 		for _, name := range s.book.names(func(r *record) bool { return r.node != "" }) {
 			s.deletePod(ctx, name, false)
 		}
-		if _, _, t, _ := s.book.census(); t.bound+t.deleted != before {
-			before, moved = t.bound+t.deleted, time.Now()
+		if now := s.book.census(); now.bound+now.deleted != before {
+			before, moved = now.bound+now.deleted, time.Now()
 		}
 		pause(ctx, 500*time.Millisecond)
 	}
