@@ -278,6 +278,11 @@ docs: ## Write the generated tables, plots, keys and flags of the docs anew
 	$(GO) test ./cmd/internal/top/view -run TestDocumentedKeys -update
 	$(GO) test ./cmd/gnnsched ./cmd/kwokcluster ./cmd/gnntrain -run TestFlagsPage -update
 
+.PHONY: film
+film: build ## Make the pictures of README anew, ktop and the page during gnnsched try (two minutes)
+	@$(GO) build -o bin/film ./cmd/internal/film
+	@docs/film.sh
+
 .PHONY: bench
 bench: ## Time one decision of the network, the encoder and the simulator
 	$(GO) test -run '^$$' -bench . -benchmem ./gnn/... ./scheduler/... ./cmd/internal/top/...

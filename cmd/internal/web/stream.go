@@ -154,7 +154,13 @@ func (s *server) publish(ctx context.Context) {
 		case <-ticker.C():
 			s.safely(next)
 		case <-s.feed.kicked:
-			s.safely(func() { s.publishCluster(); s.publishLearning(); s.publishUsage(); s.publishShadow(ctx) })
+			s.safely(func() {
+				s.publishCluster()
+				s.publishLearning()
+				s.publishUsage()
+				s.publishShadow(ctx)
+				s.publishRace()
+			})
 		}
 	}
 }
@@ -173,13 +179,19 @@ func (s *server) publishTick(ctx context.Context, n int) {
 			s.feed.news()
 		}
 	}
-	if s.config.Race != nil && n%raceTicks == 0 {
-		s.tell(topicRace, s.config.Race())
+	if n%raceTicks == 0 {
+		s.publishRace()
 	}
 	if n%clusterTicks == 0 {
 		s.publishCluster()
 		s.publishUsage()
 		s.publishShadow(ctx)
+	}
+}
+
+func (s *server) publishRace() {
+	if s.config.Race != nil {
+		s.tell(topicRace, s.config.Race())
 	}
 }
 

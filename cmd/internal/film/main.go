@@ -1,0 +1,155 @@
+// Film draws frames of ktop's view, from a cluster that runs, as one SVG that moves, or takes a picture of a page in Chromium. docs/film.sh
+// makes README's pictures with it.
+package main
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"log"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/chromedp/chromedp"
+
+	"gnnsched/cmd/internal/top/state"
+	"gnnsched/cmd/internal/top/view"
+	"gnnsched/internal/kubeconfig"
+)
+
+// The film: frames of so many characters, one taken every pause and shown for shown seconds. After half of them the view draws its map.
+const (
+	columns, lines = 100, 22
+	frames         = 24
+	pause          = 3 * time.Second
+	shown          = 0.7
+	wide, high     = 8.4, 18 // of a character, in pixels
+)
+
+func main() {
+	log.SetFlags(0)
+	switch len(os.Args) {
+	case 2:
+	case 3:
+		picture(os.Args[1], os.Args[2])
+		return
+	default:
+		log.Fatal("usage: film KUBECONFIG >film.svg, or film CHROMIUM LINK >page.png")
+	}
+	client, _, err := kubeconfig.Target{Kubeconfig: os.Args[1]}.Connect(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	source, err := state.Start(context.Background(), state.Config{Client: client})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer source.Stop()
+	m := view.New(view.Config{Title: "gnnsched try", Look: view.Look{Color: true, Unicode: true}, Read: source.Frame, Details: source.Details})
+	m.Update(tea.WindowSizeMsg{Width: columns, Height: lines})
+	f := film{known: map[string]int{}}
+	for i := range frames {
+		if i == frames/2 {
+			m.Update(tea.KeyPressMsg{Code: 'm', Text: "m"})
+		}
+		m.Update(m.Init()())
+		f.add(m.View().Content)
+		time.Sleep(pause)
+	}
+	fmt.Print(f.svg())
+}
+
+// picture writes a picture of a page.
+func picture(program, link string) {
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU)
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	defer cancel()
+	ctx, cancel = chromedp.NewContext(ctx)
+	defer cancel()
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1000, 640), chromedp.Navigate(link), chromedp.Sleep(pause)); err != nil {
+		log.Fatal(err)
+	}
+	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, _ = os.Stdout.Write(png)
+}
+
+// film holds frames as lists of lines. Equal lines are drawn once.
+type film struct {
+	lines  []string       // drawn
+	known  map[string]int // their places in lines
+	frames [][]int
+}
+
+// add adds a frame, text with ANSI's sequences for colours.
+func (f *film) add(screen string) {
+	var frame []int
+	for line := range strings.SplitSeq(screen, "\n") {
+		drawn := draw(line)
+		if _, is := f.known[drawn]; !is {
+			f.known[drawn] = len(f.lines)
+			f.lines = append(f.lines, drawn)
+		}
+		frame = append(frame, f.known[drawn])
+	}
+	f.frames = append(f.frames, frame)
+}
+
+// svg returns the picture. Without animation it shows the last frame.
+func (f *film) svg() string {
+	var b strings.Builder
+	width, height := columns*wide+16, float64(lines*high+16)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="DejaVu Sans Mono,Menlo,Consolas,monospace" font-size="14">`+
+		`<title>ktop during gnnsched try</title><style>%s</style><rect width="100%%" height="100%%" rx="6" fill="#16181d"/><defs>`, width, height, css)
+	for i, l := range f.lines {
+		fmt.Fprintf(&b, "<g id=\"l%d\">%s</g>\n", i, l)
+	}
+	b.WriteString("</defs>")
+	n := len(f.frames)
+	for i, frame := range f.frames {
+		display := "none"
+		if i == n-1 {
+			display = "inline"
+		}
+		fmt.Fprintf(&b, `<g display="%s"><animate attributeName="display" calcMode="discrete" repeatCount="indefinite" dur="%.1fs" values="none;inline;none" keyTimes="0;%.4f;%.4f"/>`,
+			display, shown*float64(n), float64(i)/float64(n), float64(i+1)/float64(n))
+		for y, l := range frame {
+			fmt.Fprintf(&b, `<use href="#l%d" x="8" y="%d"/>`, l, 8+y*high)
+		}
+		b.WriteString("</g>\n")
+	}
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+// draw draws a line of text with ANSI's sequences, whose numbers become classes of css. Reversed text stands on a box.
+func draw(line string) string {
+	var b strings.Builder
+	x, now := 0, ""
+	for part := range strings.SplitSeq("\x1b[m"+line, "\x1b[") {
+		numbers, text, _ := strings.Cut(part, "m")
+		if now += " s" + strings.ReplaceAll(numbers, ";", " s"); numbers == "" {
+			now = ""
+		}
+		width := float64(ansi.StringWidth(text)) * wide
+		if slices.Contains(strings.Fields(now), "s7") {
+			fmt.Fprintf(&b, `<rect x="%.1f" width="%.1f" height="%d" fill="#c8ccd4"/>`, float64(x)*wide, width, high)
+		}
+		if strings.TrimSpace(text) != "" {
+			fmt.Fprintf(&b, `<text x="%.1f" y="14" textLength="%.1f" class="%s" xml:space="preserve">%s</text>`,
+				float64(x)*wide, width, strings.TrimSpace(now), html.EscapeString(text))
+		}
+		x += ansi.StringWidth(text)
+	}
+	return b.String()
+}
+
+// css has the styles that the view uses.
+const css = `text{fill:#c8ccd4}.s1{font-weight:bold}.s2{opacity:.6}.s31{fill:#e06c75}.s32{fill:#98c379}.s33{fill:#e5c07b}.s36{fill:#56b6c2}` +
+	`.s7{fill:#16181d}`
