@@ -88,7 +88,7 @@ func kindsCommand() *ucli.Command {
 			"   gnntrain kinds                            # minutes; writes kinds-gnn.safetensors\n" +
 			"   gnntrain kinds --resume                   # continues that run after Ctrl-C\n" +
 			"   gnntrain kinds --print-config >my.yaml && gnntrain kinds --config my.yaml --out my.safetensors",
-		Flags: cli.Grouped(slices.Concat(valueFlags(), fileFlags("kinds-gnn.safetensors for gnn, kinds-dqn for mlp")),
+		Flags: cli.Grouped(slices.Concat(valueFlags(), fileFlags("kinds-gnn.safetensors")),
 			cli.Group{Heading: "files and progress", Flags: "events progress log-scrolling"}),
 		Action: trainKinds,
 	}
