@@ -1,5 +1,7 @@
-// Package value trains networks for GPU clusters: they learn the cost that is still to come, as a sum
-// over the nodes.
+// Package value trains networks that value a cluster as a sum: those for GPU clusters over the nodes, and those on the graph of kinds over
+// kinds of pods.
+//
+// # GPU clusters
 //
 // The cost of an episode is the GPUs that are idle at the end, when more were requested than there are. A placement changes one node, so
 // the value of a cluster is learned as a sum over them,
@@ -28,6 +30,13 @@
 // Workloads are drawn from a family: the pods of traces, with their kinds reweighted and their numbers
 // drawn anew. The network never sees the traces themselves.
 //
+// # Kinds of pods
+//
+// The cost is what waiting pods request, over time, and a kind's part of it what its own pods request. The target is the logarithm of
+// that, on average over a horizon. The policy is neural.New's: a placement costs by how much the kinds' values rise for the places that it
+// takes. linear plays the first episodes; later the network does. In every second episode some placements are random, so that little room
+// does not always come with much demand.
+//
 // A Trainer runs it all in the loop of package run. Its agent (agent.go) plays episodes on workloads of a
-// family (family.go), records snapshots of them (snapshot.go), and learns from the snapshots (learner.go).
+// family (family.go) or a scenario (kinds.go), records snapshots of them (snapshot.go), and learns from the snapshots (learner.go).
 package value
