@@ -174,7 +174,8 @@ func (c Contender) away() bool { return c.Origin != nil && c.PlayAll == nil }
 
 // Compare runs every contender on every seed, as many seeds at a time as there are processors. If the scenario wants it, a last result
 // named Optimum has the best outcome of each seed. After each episode it calls progress with the number of finished episodes; calls do not
-// overlap. progress may be nil. When ctx ends, Compare returns its error.
+// overlap. progress may be nil. When ctx ends, Compare returns its error, and the comparison of the first seeds, which all contenders have
+// played; nil if there are none, or if some contenders play elsewhere or all seeds at once.
 func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []uint64, progress func(done, total int)) (*Comparison, error) {
 	if len(contenders) == 0 || len(seeds) == 0 {
 		return nil, errors.New("nothing to compare: no policy or no seed")
@@ -216,17 +217,41 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 		})
 	}
 	here := func(x Contender) bool { return x.PlayAll == nil && (elsewhere == nil || !x.away()) }
+	whole := make([]bool, len(seeds))
 	for i := range seeds {
-		work.Go(func() error { return c.seed(ctx, contenders, here, i, played) })
+		work.Go(func() error {
+			err := c.seed(ctx, contenders, here, i, played)
+			whole[i] = err == nil
+			return err
+		})
 	}
-	if err := work.Wait(); err != nil {
-		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
+	err := work.Wait()
+	if alone := !slices.ContainsFunc(contenders, func(x Contender) bool { return !here(x) }); err != nil {
+		err = fmt.Errorf("scenario %s: %w", s.Name, err)
+		if !alone || !errors.Is(err, context.Canceled) || !c.keep(whole) {
+			return nil, err
+		}
 	}
-	var err error // of files that nobody could have played
-	if c.hash, err = s.Hash(); err != nil {
-		return nil, err
+	return c.named(err)
+}
+
+// named sets the hash of the scenario. It fails for files that nobody could have played.
+func (c *Comparison) named(err error) (*Comparison, error) {
+	hash, failed := c.Scenario.Hash()
+	if c.hash = hash; failed != nil {
+		return nil, errors.Join(err, failed)
 	}
-	return c, nil
+	return c, err
+}
+
+// keep drops the seeds from the first one on that is not whole, and reports whether any is left.
+func (c *Comparison) keep(whole []bool) bool {
+	n := slices.Index(append(whole, false), false)
+	c.Seeds = c.Seeds[:n]
+	for k := range c.Results {
+		c.Results[k].Outcomes = c.Results[k].Outcomes[:n]
+	}
+	return n > 0
 }
 
 // seed sets the outcomes of seed number i, of the contenders that play here. It calls played after each episode.

@@ -249,11 +249,16 @@ func (e evaluation) compare(c *ucli.Context) ([]*eval.Comparison, error) {
 			contenders, watching = eval.Watched(contenders, e.seeds[0], len(e.scenarios)*len(e.contenders))
 		}
 		r, err := eval.Compare(c.Context, s, contenders, e.seeds, view.Episodes(i, len(e.scenarios), s.Name))
-		if err != nil {
-			return out, err
-		}
-		if watching != nil {
+		if r != nil && watching != nil {
 			watching.Into(r)
+		}
+		if err != nil {
+			if r != nil {
+				out = append(out, r)
+				view.Close()
+				fmt.Fprintf(c.App.ErrWriter, "note: %s: the figures are of the %d of %d seeds that were played\n", s.Name, len(r.Seeds), len(e.seeds))
+			}
+			return out, err
 		}
 		if err := r.Judge(e.thresholds); err != nil {
 			return out, exit.New(exit.Usage, err, "")
