@@ -15,6 +15,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/client-go/kubernetes"
@@ -31,17 +32,21 @@ import (
 type door struct {
 	key    string
 	cookie string // its name; all ports of a host share cookies, so each scheduler has its own name
+	ticket string // opens the door once, in place of the key: other users see the arguments of a browser
+	used   *atomic.Bool
 }
 
-func newDoor() door {
+func newDoor() door { return doorWith(newKey()) }
+
+func newKey() string {
 	key := make([]byte, 16)
 	_, _ = rand.Read(key) // never fails
-	return doorWith(base64.RawURLEncoding.EncodeToString(key))
+	return base64.RawURLEncoding.EncodeToString(key)
 }
 
 func doorWith(key string) door {
 	sum := sha256.Sum256([]byte(key))
-	return door{key: key, cookie: "gnnsched-" + hex.EncodeToString(sum[:4])}
+	return door{key: key, cookie: "gnnsched-" + hex.EncodeToString(sum[:4]), ticket: newKey(), used: &atomic.Bool{}}
 }
 
 // contentPolicy allows the page's own files only.
@@ -62,7 +67,7 @@ func (d door) guard(next http.Handler) http.Handler {
 		case !loopback(hostOf(r)):
 			// A page elsewhere whose name was made to resolve to this machine.
 			http.Error(w, "this server answers at localhost and 127.0.0.1 only", http.StatusMisdirectedRequest)
-		case r.Method == http.MethodGet && r.URL.Path == "/" && d.is(r.URL.Query().Get("key")):
+		case r.Method == http.MethodGet && r.URL.Path == "/" && d.opens(r.URL.Query().Get("key")):
 			http.SetCookie(w, &http.Cookie{Name: d.cookie, Value: d.key, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 			http.Redirect(w, r, "/", http.StatusSeeOther) // so that the key does not stay in the address bar
 		case !d.knows(r):
@@ -76,6 +81,11 @@ func (d door) guard(next http.Handler) http.Handler {
 }
 
 func (d door) is(key string) bool { return subtle.ConstantTimeCompare([]byte(key), []byte(d.key)) == 1 }
+
+// opens reports whether a key is the door's, or its ticket, which is then used up.
+func (d door) opens(key string) bool {
+	return d.is(key) || subtle.ConstantTimeCompare([]byte(key), []byte(d.ticket)) == 1 && d.used.CompareAndSwap(false, true)
+}
 
 // knows reports whether the request has the key in its cookie.
 func (d door) knows(r *http.Request) bool {
@@ -126,7 +136,7 @@ type Shown struct {
 	// Shadow returns the findings so far of a shadow scheduler; nil for a scheduler that places pods.
 	Shadow func(context.Context) (shadow.Live, error)
 	Race   func() Race          // contenders on the same arrivals, which the page opens on; nil if there are none
-	Opened func(address string) // is called with the page's address, with its key; may be nil
+	Opened func(address string) // is called with an address of the page that opens it once; may be nil
 }
 
 // Serve starts the page if the flag has a value. stop ends it.
@@ -142,8 +152,9 @@ func Serve(c *ucli.Context, of Shown) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	d := newDoor()
 	link, end, err := start(c.Context, config{
-		Address: address, Title: of.Title, Client: of.Client, Book: of.Recording.Book, Curves: of.Recording.Curves,
+		door: &d, Address: address, Title: of.Title, Client: of.Client, Book: of.Recording.Book, Curves: of.Recording.Curves,
 		Shadow: of.Shadow, Race: of.Race, Usage: measured.Reports, Checkpoint: c.String("checkpoint"),
 		Log: klog.Background(), Out: out,
 	})
@@ -152,7 +163,7 @@ func Serve(c *ucli.Context, of Shown) (stop func(), err error) {
 		return nil, err
 	}
 	if of.Opened != nil {
-		of.Opened(link)
+		of.Opened(strings.Replace(link, d.key, d.ticket, 1))
 	}
 	return func() { end(); remove() }, nil
 }

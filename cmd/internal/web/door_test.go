@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -38,6 +39,28 @@ func TestAddress(t *testing.T) {
 		var e *exit.Error
 		if err != nil && (!errors.As(err, &e) || e.Code != exit.Usage || e.Hint == "") {
 			t.Errorf("%q: %v is no usage error with a hint", text, err)
+		}
+	}
+}
+
+// A ticket opens the page once, and the key always.
+func TestTicket(t *testing.T) {
+	d := newDoor()
+	guarded := d.guard(http.NotFoundHandler())
+	open := func(key string) int {
+		w := httptest.NewRecorder()
+		guarded.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/?key="+key, nil))
+		return w.Code
+	}
+	for i, x := range []struct {
+		key  string
+		want int
+	}{
+		{d.ticket, http.StatusSeeOther}, {d.ticket, http.StatusUnauthorized}, {d.key, http.StatusSeeOther}, {d.key, http.StatusSeeOther},
+		{"", http.StatusUnauthorized},
+	} {
+		if got := open(x.key); got != x.want {
+			t.Errorf("%d: %d, want %d", i, got, x.want)
 		}
 	}
 }
