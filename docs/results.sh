@@ -54,7 +54,7 @@ cpu() {
 	for s in small8 lossy bursty diurnal heavytail foreign tiny; do balance "$seeds" 101 --scenario $s --policies $all; done
 	balance "$few" 101 --scenario large500 --policies $all
 	balance "$few" 101 --scenario large1000 --policies kube-scheduler,greedy-balance,linear,gnn,dqn
-	for s in scarce scarce-deployments scarce-zones scarce8 family-scarce hetero80 hetero95 lossy jobs; do
+	for s in scarce scarce-deployments scarce-zones scarce-arch scarce-spot scarce8 family-scarce hetero80 hetero95 lossy jobs; do
 		play cpu.csv waiting waiting,imbalance,unscheduled 'make results' $((seeds * 2 / 5)) 101 --scenario $s --policies kube-scheduler,best-fit,linear,gnn,reserve,price,kinds-gnn
 	done
 	for load in 60 70 80 90 98; do for s in scarce hetero80; do
