@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/sim"
 )
 
@@ -162,6 +163,11 @@ func (c Config) Validate() error {
 	}
 	if c.Graph == checkpoint.KindsGraph && (len(c.Scenarios) == 0 || !(c.Horizon > 0 && c.Horizon <= 100)) {
 		bad("scenarios %v and horizon %v: name a scenario, and a horizon over 0 and at most 100", c.Scenarios, c.Horizon)
+	}
+	for _, name := range c.Scenarios {
+		if _, err := eval.Find(name); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	if c.Factor < 1 {
 		bad("factor: %v must be 1 or more", c.Factor)

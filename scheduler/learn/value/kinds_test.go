@@ -79,9 +79,9 @@ func TestTargetsOfKinds(t *testing.T) {
 	}
 }
 
-// A configuration of kinds without scenarios or horizon, or with another encoder, is refused.
+// A configuration of kinds without known scenarios or a horizon, or with another encoder, is refused.
 func TestKindConfig(t *testing.T) {
-	for _, text := range []string{"scenarios: []", "horizon: 0", "encoder: mlp", "head: actor-critic"} {
+	for _, text := range []string{"scenarios: []", "scenarios: [nope]", "horizon: 0", "encoder: mlp", "head: actor-critic"} {
 		if _, err := KindDefaults().Read("a.yaml", []byte(text)); err == nil {
 			t.Errorf("%s is taken", text)
 		}
