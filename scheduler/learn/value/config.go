@@ -126,6 +126,23 @@ func (c Config) loads() (out []float64) {
 	return append(out, c.Factor)
 }
 
+// validateKinds reports what a network on the graph of kinds cannot learn from.
+func (c Config) validateKinds() error {
+	if c.Graph != checkpoint.KindsGraph {
+		return nil
+	}
+	var errs []error
+	if len(c.Scenarios) == 0 || !(c.Horizon > 0 && c.Horizon <= 100) {
+		errs = append(errs, fmt.Errorf("scenarios %v and horizon %v: name a scenario, and a horizon over 0 and at most 100", c.Scenarios, c.Horizon))
+	}
+	for _, name := range c.Scenarios {
+		if _, err := eval.Find(name); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Validate reports every value out of range.
 func (c Config) Validate() error {
 	var errs []error
@@ -161,14 +178,7 @@ func (c Config) Validate() error {
 			bad("%s: %v must be over 0 and at most %v", x.name, x.v, x.most)
 		}
 	}
-	if c.Graph == checkpoint.KindsGraph && (len(c.Scenarios) == 0 || !(c.Horizon > 0 && c.Horizon <= 100)) {
-		bad("scenarios %v and horizon %v: name a scenario, and a horizon over 0 and at most 100", c.Scenarios, c.Horizon)
-	}
-	for _, name := range c.Scenarios {
-		if _, err := eval.Find(name); err != nil {
-			errs = append(errs, err)
-		}
-	}
+	errs = append(errs, c.validateKinds())
 	if c.Factor < 1 {
 		bad("factor: %v must be 1 or more", c.Factor)
 	}
