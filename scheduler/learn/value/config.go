@@ -133,7 +133,8 @@ func (c Config) validateKinds() error {
 	}
 	var errs []error
 	if len(c.Scenarios) == 0 || !(c.Horizon > 0 && c.Horizon <= 100) {
-		errs = append(errs, fmt.Errorf("scenarios %v and horizon %v: name a scenario, and a horizon over 0 and at most 100", c.Scenarios, c.Horizon))
+		errs = append(errs,
+			fmt.Errorf("scenarios %v and horizon %v: name a scenario, and a horizon over 0 and at most 100", c.Scenarios, c.Horizon))
 	}
 	for _, name := range c.Scenarios {
 		if _, err := eval.Find(name); err != nil {
