@@ -96,7 +96,7 @@ func runTry(c *ucli.Context) error {
 	return err
 }
 
-// race is what the page and the terminal show. It implements live.Race.
+// race holds the state of the race, which the page and the terminal show. It implements live.Race.
 type race struct {
 	c         *ucli.Context
 	first     *web.Difference // in which they differ; nil for none

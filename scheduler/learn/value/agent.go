@@ -23,13 +23,13 @@ import (
 // agent plays episodes and learns from the latest of them. A round is one iteration.
 type agent struct {
 	*learner
-	course  course
+	task    task
 	memory  [][]snapshot // by episode
 	figures *run.Figures
 }
 
-// course is what the episodes are about: GPU clusters, or kinds of pods.
-type course interface {
+// task plays episodes and judges networks: on GPU clusters, or on clusters where pods of some kinds wait.
+type task interface {
 	// episode plays episode e of iteration i. It returns the snapshots, and a figure of how the episode went.
 	episode(i, e int, net *infer.Network) ([]snapshot, float64, error)
 	// hold draws the held-out workloads and lets the best rule play them.
@@ -73,12 +73,12 @@ func (a *agent) Round(i, _ int) (int, error) {
 	n := a.config.Episodes
 	taken, figures := make([][]snapshot, n), make([]float64, n)
 	if err := parallel(n, func(e int) (err error) {
-		taken[e], figures[e], err = a.course.episode(i, e, net)
+		taken[e], figures[e], err = a.task.episode(i, e, net)
 		return err
 	}); err != nil {
 		return 0, err
 	}
-	tag, _ := a.course.figure()
+	tag, _ := a.task.figure()
 	for e, s := range taken {
 		a.figures.Add(tag, figures[e])
 		if len(s) > 0 { // there is none if no pod fits on any node
@@ -97,7 +97,7 @@ func (a *agent) Round(i, _ int) (int, error) {
 // cluster in which a kind of pod is about to lose its last slots, and would forget what that costs. So
 // some episodes have random placements until a part of the GPUs is allocated, and are recorded from
 // then on.
-func (c *gpuCourse) episode(i, e int, net *infer.Network) ([]snapshot, float64, error) {
+func (c *gpuTask) episode(i, e int, net *infer.Network) ([]snapshot, float64, error) {
 	rng := c.config.rng(playing, i, e)
 	w := c.config.draw(rng, c.family[rng.IntN(len(c.family))])
 	env, err := c.env(w)
@@ -162,7 +162,7 @@ const quickAveraging = 0.02
 // trace returns the fingerprint of the nodes and workloads that the agent learns on.
 func (a *agent) trace() ([]byte, error) {
 	h := sha256.New()
-	err := json.NewEncoder(h).Encode(a.course.learnsOn())
+	err := json.NewEncoder(h).Encode(a.task.learnsOn())
 	return h.Sum(nil), err
 }
 

@@ -20,21 +20,21 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// kindCourse is episodes of scenarios in which pods of some kinds wait. The cost of an episode is what they request, over time; it is the
-// sum over the kinds, and the network learns a kind's part of it.
-type kindCourse struct {
+// kindTask plays scenarios in which pods of some kinds wait. The cost at a moment is the sum of what the waiting pods request. The network
+// learns each kind's part of that sum.
+type kindTask struct {
 	config Config
 	price  []float64 // what waits in each held-out episode under the rule price
 }
 
 const tagWaiting = "charts/waiting"
 
-func (c *kindCourse) learnsOn() []any { return []any{c.config.Scenarios} }
+func (c *kindTask) learnsOn() []any { return []any{c.config.Scenarios} }
 
-func (*kindCourse) figure() (tag, text string) { return tagWaiting, "waiting %.2f%% of the cluster" }
+func (*kindTask) figure() (tag, text string) { return tagWaiting, "waiting %.2f%% of the cluster" }
 
 // env returns a simulator of a scenario.
-func (c *kindCourse) env(n int) (*sim.Env, error) {
+func (c *kindTask) env(n int) (*sim.Env, error) {
 	s, err := eval.Find(c.config.Scenarios[n%len(c.config.Scenarios)])
 	if err != nil {
 		return nil, err
@@ -42,8 +42,8 @@ func (c *kindCourse) env(n int) (*sim.Env, error) {
 	return sim.New(s.Config)
 }
 
-// episode implements course. In the first iterations linear plays. Some placements are random in every second episode.
-func (c *kindCourse) episode(i, e int, net *infer.Network) ([]snapshot, float64, error) {
+// episode implements task. In the first iterations linear plays. Some placements are random in every second episode.
+func (c *kindTask) episode(i, e int, net *infer.Network) ([]snapshot, float64, error) {
 	rng := c.config.rng(playing, i, e)
 	env, err := c.env(rng.IntN(len(c.config.Scenarios)))
 	if err != nil {
@@ -74,14 +74,14 @@ func ruled(name string) (policy.Policy, error) {
 	return h.New(policy.Setting{}), nil
 }
 
-// hold implements course.
-func (c *kindCourse) hold() (err error) {
+// hold implements task.
+func (c *kindTask) hold() (err error) {
 	c.price, err = c.play(func() (policy.Policy, error) { return ruled("price") })
 	return err
 }
 
 // play returns what waits in each held-out episode under a policy.
-func (c *kindCourse) play(of func() (policy.Policy, error)) ([]float64, error) {
+func (c *kindTask) play(of func() (policy.Policy, error)) ([]float64, error) {
 	waiting := make([]float64, c.config.EvaluateWorkloads)
 	return waiting, parallel(len(waiting), func(i int) error {
 		env, err := c.env(i)
@@ -101,8 +101,8 @@ func (c *kindCourse) play(of func() (policy.Policy, error)) ([]float64, error) {
 // someWaiting is added to what waits before a ratio is taken, as a share of the cluster: what hardly waits should not decide.
 const someWaiting = 0.001
 
-// evaluate implements course. The score is the geometric mean over the episodes of what waits, over that under the rule price.
-func (c *kindCourse) evaluate(net *infer.Network) (run.Evaluation, error) {
+// evaluate implements task. The score is the geometric mean over the episodes of what waits, over that under the rule price.
+func (c *kindTask) evaluate(net *infer.Network) (run.Evaluation, error) {
 	waiting, err := c.play(func() (policy.Policy, error) { return learningPolicy(net)(policy.Setting{}), nil })
 	if err != nil {
 		return run.Evaluation{}, err

@@ -47,8 +47,8 @@ func TestTrainKinds(t *testing.T) {
 // The targets are the logarithms of what each kind's pods wait for, counted anew from the pods that wait at each decision.
 func TestTargetsOfKinds(t *testing.T) {
 	c := smallKinds()
-	course := &kindCourse{config: c}
-	env, err := course.env(0)
+	task := &kindTask{config: c}
+	env, err := task.env(0)
 	fatal.If(t, err)
 	linear, err := ruled("linear")
 	fatal.If(t, err)

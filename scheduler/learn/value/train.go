@@ -67,12 +67,12 @@ type Trainer struct {
 	Start  *checkpoint.Checkpoint // whose weights the network begins with, of the configuration's architecture; nil: random ones
 	run.Options
 
-	course  course
+	task    task
 	figures run.Figures
 }
 
-// gpuCourse is episodes on GPU clusters with workloads of a family.
-type gpuCourse struct {
+// gpuTask is episodes on GPU clusters with workloads of a family.
+type gpuTask struct {
 	player
 	family []Workload
 	held   []held
@@ -101,7 +101,7 @@ func (t *Trainer) Train(ctx context.Context) (*checkpoint.Checkpoint, run.Evalua
 			if err != nil {
 				return run.Evaluation{}, err
 			}
-			return t.course.evaluate(net)
+			return t.task.evaluate(net)
 		}, Describe: t.describe, Figures: &t.figures,
 	}
 	return l.Run(ctx)
@@ -114,12 +114,12 @@ func (t *Trainer) prepare() (*checkpoint.Checkpoint, error) {
 	}
 	objective := "waiting"
 	if t.Config.Graph == checkpoint.KindsGraph {
-		t.course = &kindCourse{config: t.Config}
+		t.task = &kindTask{config: t.Config}
 	} else {
 		if err := t.checkFamily(); err != nil {
 			return nil, err
 		}
-		t.course, objective = &gpuCourse{player: player{t.Config, t.Nodes}, family: t.Family}, "gpu-allocation"
+		t.task, objective = &gpuTask{player: player{t.Config, t.Nodes}, family: t.Family}, "gpu-allocation"
 	}
 	c, err := t.first()
 	if err != nil {
@@ -129,7 +129,7 @@ func (t *Trainer) prepare() (*checkpoint.Checkpoint, error) {
 		return nil, fmt.Errorf("encode the configuration: %w", err)
 	}
 	c.Manifest.Seed, c.Manifest.Objective = t.Config.Seed, objective
-	return c, t.course.hold()
+	return c, t.task.hold()
 }
 
 // checkFamily returns an error if a workload of the family has no GPUs, and notes their names.
@@ -171,18 +171,18 @@ func (t *Trainer) CheckStart() error {
 // Resumed returns the configuration of a stored run.
 func Resumed(s *run.State) (c Config, err error) { return c, json.Unmarshal(s.Stored, &c) }
 
-func (c *gpuCourse) learnsOn() []any { return []any{c.nodes, c.family} }
+func (c *gpuTask) learnsOn() []any { return []any{c.nodes, c.family} }
 
-func (*gpuCourse) figure() (tag, text string) { return tagAllocation, "allocation %.2f%%" }
+func (*gpuTask) figure() (tag, text string) { return tagAllocation, "allocation %.2f%%" }
 
 // newAgent returns an agent that starts from the weights of start.
 func (t *Trainer) newAgent(start *checkpoint.Checkpoint) (*agent, error) {
 	l, err := newLearner(t.Config, start)
-	return &agent{course: t.course, learner: l, figures: &t.figures}, err
+	return &agent{task: t.task, learner: l, figures: &t.figures}, err
 }
 
 // hold draws the held-out workloads, the same for every seed of the run, and lets FGD play them.
-func (c *gpuCourse) hold() error {
+func (c *gpuTask) hold() error {
 	c.held = make([]held, c.config.EvaluateWorkloads)
 	same := c.config
 	same.Seed = heldOutSeed
@@ -196,7 +196,7 @@ func (c *gpuCourse) hold() error {
 }
 
 // play returns the fraction of the GPUs that a policy has allocated at each of the loads of a held-out workload.
-func (c *gpuCourse) play(h held, in func(*sim.Env) policy.Policy) (reached []float64, err error) {
+func (c *gpuTask) play(h held, in func(*sim.Env) policy.Policy) (reached []float64, err error) {
 	env, err := c.env(h.workload)
 	if err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func (c *gpuCourse) play(h held, in func(*sim.Env) policy.Policy) (reached []flo
 }
 
 // evaluate lets a network play the held-out workloads.
-func (c *gpuCourse) evaluate(net *infer.Network) (run.Evaluation, error) {
+func (c *gpuTask) evaluate(net *infer.Network) (run.Evaluation, error) {
 	of := learningPolicy(net)
 	reached := make([][]float64, len(c.held))
 	if err := parallel(len(c.held), func(i int) (err error) {
@@ -225,7 +225,7 @@ func (c *gpuCourse) evaluate(net *infer.Network) (run.Evaluation, error) {
 }
 
 // compare returns the score of allocations on the held-out workloads.
-func (c *gpuCourse) compare(reached [][]float64) score {
+func (c *gpuTask) compare(reached [][]float64) score {
 	n := float64(len(reached))
 	s := score{worst: 1, gains: make([]float64, len(c.config.loads()))}
 	for i, at := range reached {
@@ -242,7 +242,7 @@ func (c *gpuCourse) compare(reached [][]float64) score {
 
 // describe returns the figures of the last iteration in words: the mean figure of its episodes, and mean losses, in devices² and nats.
 func (t *Trainer) describe(int) string {
-	tag, text := t.course.figure()
+	tag, text := t.task.figure()
 	out := fmt.Sprintf(text+", loss %.4f", 100*t.figures.Last(tag), t.figures.Last(tagValueLoss))
 	if t.Config.actor() {
 		out += fmt.Sprintf(", policy loss %.4f", t.figures.Last(tagActorLoss))
