@@ -32,10 +32,10 @@
 //
 // # Kinds of pods
 //
-// The cost at a moment is the sum of what the waiting pods request. A kind's part is what its own pods request. The target of a kind is the
-// logarithm of the mean of its part over a horizon. The policy is neural.New's: a placement costs what the lost places add to the parts of
-// all kinds. linear plays the first episodes; later the network does. In every second episode some placements are random, so that little room
-// does not always come with much demand.
+// The cost at a moment is the sum of what the waiting pods request. A kind's part is what its own pods request. The target of a kind is
+// the logarithm of the mean of its part over a horizon. The policy is neural.New's: a placement costs what the lost places add to the parts
+// of all kinds. linear plays the first episodes; later the network does. In every second episode some placements are random, so that
+// little room does not always come with much demand.
 //
 // A Trainer runs it all in the loop of package run. Its agent (agent.go) plays episodes on workloads of a
 // family (family.go) or a scenario (kinds.go), records snapshots of them (snapshot.go), and learns from the snapshots (learner.go).
