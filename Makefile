@@ -92,7 +92,7 @@ trainer: toolchain ## Build gnntrain, the only program that links libtorch
 	@echo "building bin/gnntrain (minutes the first time: it compiles gotch)"
 	@$(TORCHENV) go build $(TORCHTAGS) -ldflags "-X main.commit=$(COMMIT)" -o bin/gnntrain ./cmd/gnntrain
 
-NETWORKS := gnn dqn acgnn acdqn acdqn-energy gnn-traffic kinds-gnn mixed
+NETWORKS := gnn dqn acgnn acdqn rule acdqn-energy gnn-traffic mixed
 JOBS     ?= 2
 SEEDS    ?= 1 2 3
 
@@ -118,12 +118,10 @@ typical-pods: trainer ## Write the typical pods of the shipped networks for GPU 
 		--typical-only --out gnn/checkpoint/shipped/$$n.safetensors || exit 1; done
 
 .PHONY: ablation
-ablation: trainer ## Train the four variants without a rule to begin with into .cache/ablation, with OPENB=DIR those for GPUs that are not shipped; gnnsched eval --checkpoint compares them
+ablation: trainer ## Train networks for GPUs that are not shipped into .cache/ablation, on the openb trace in OPENB=DIR; gnnsched eval --checkpoint compares them
+	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make ablation OPENB=DIR; docs/results/gpu.md says where to get it" >&2; exit 2; }
 	@mkdir -p .cache/ablation
-	@printf '%s\n' gnn dqn acgnn acdqn | xargs -P $(JOBS) -I{} sh -c 'echo "training {} alone: logs/{}-alone/train.log"; mkdir -p logs/{}-alone; \
-		bin/gnntrain --variant {} --config scheduler/learn/runs/balance.yaml --residual= --use-heuristic=false --out .cache/ablation/{}-alone.safetensors \
-		--events logs/{}-alone --log-scrolling >logs/{}-alone/train.log 2>&1 && tail -n 1 logs/{}-alone/train.log'
-	@test -z '$(OPENB)' || printf '%s\n' 'gpu-dqn {encoder: mlp}' 'gpu-linear {encoder: linear}' 'gpu-acgnn {head: actor-critic, iterations: 45}' | \
+	@printf '%s\n' 'gpu-dqn {encoder: mlp}' 'gpu-linear {encoder: linear}' 'gpu-acgnn {head: actor-critic, iterations: 45}' | \
 		xargs -P $(JOBS) -L 1 sh -c 'n=$$0; echo "training $$n: logs/$$n/train.log"; mkdir -p logs/$$n; echo "$$*" >.cache/ablation/$$n.yaml; \
 		bin/gnntrain gpu $(GPU_LISTS) --config .cache/ablation/$$n.yaml --out .cache/ablation/$$n.safetensors --events logs/$$n --log-scrolling >logs/$$n/train.log 2>&1 && tail -n 1 logs/$$n/train.log'
 

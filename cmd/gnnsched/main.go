@@ -85,7 +85,7 @@ func runCommands() []*ucli.Command {
 			Usage: "run kube-scheduler with learned scores (" + about[v] + ")",
 			Description: "Pods use it with `schedulerName: " + v + "`. Filters, preemption, queues and binding are upstream's.\n" +
 				"If the network fails (no checkpoint, deadline, panic, NaN), upstream's scores decide.\n" +
-				"On ordinary clusters one learned rule decides in rungnn, rundqn, runacgnn and runacdqn: their networks add nothing to it.\n\n" +
+				"The network prices what pods that arrive still find room for; a placement costs the room that it takes from others.\n\n" +
 				"Examples:\n" +
 				"   run" + v + "                                           # on the simulated cluster\n" +
 				"   run" + v + " --kubeconfig ~/.kube/config --context dev # on another cluster\n" +

@@ -163,7 +163,7 @@ func TestScaleOut(t *testing.T) {
 func TestCompareOnWorkers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	net, err := checkpoint.Shipped("dqn")
+	net, err := checkpoint.Shipped("rule")
 	if err == nil {
 		err = net.Save(filepath.Join(dir, "my.safetensors"))
 	}

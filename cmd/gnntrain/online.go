@@ -139,7 +139,7 @@ func onlineStart(c *ucli.Context, from string) (start *checkpoint.Checkpoint, jo
 		err = exit.New(exit.Usage, errors.New("--online needs --init"),
 			"name the checkpoint to start from, or with --out where to write what begins with the shipped network")
 	case shippedStart(c, from):
-		if start, err = checkpoint.Shipped(c.String("variant")); err != nil {
+		if start, err = checkpoint.ShippedStart(c.String("variant")); err != nil {
 			err = exit.New(exit.Usage, err, "name the checkpoint to start from with --init")
 		}
 	default:

@@ -66,7 +66,7 @@ func TestPick(t *testing.T) {
 func TestPickJudgesAgain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ctx := context.Background()
-	learned, err := checkpoint.Shipped("acdqn")
+	learned, err := checkpoint.Shipped("rule")
 	if err != nil {
 		t.Fatal(err)
 	}

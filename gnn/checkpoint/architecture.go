@@ -30,8 +30,8 @@ const (
 	GPUGraph     Graph = "gpu" // graph.GPUNode: GPU clusters, device by device
 
 	// KindsGraph is kinds of pods and nodes: any cluster whose pods are counted (cluster.Demand). Each node sends to each kind how many more
-	// of its pods fit there, and the sums are features of the kind. The network values the kinds; it has one encoder, GNN. What a place
-	// is worth goes back to the nodes: see package supply.
+	// of its pods fit there, and the sums are features of the kind; with the encoder MLP nodes send nothing, and the sums are 0. The network
+	// values the kinds. What a place is worth goes back to the nodes: see package supply.
 	KindsGraph Graph = "kinds"
 
 	// MixedGraph is ClusterGraph with the nodes' GPU devices, by the set devices: clusters where some nodes have GPUs
@@ -137,9 +137,6 @@ func (a Architecture) Validate() error {
 	}
 	if a.Encoder != GNN && a.Encoder != MLP && (a.Encoder != Linear || a.Graph != GPUGraph) {
 		return fmt.Errorf("encoder %q is not known (gnn, mlp; linear for the graph gpu)", a.Encoder)
-	}
-	if a.Graph == KindsGraph && (a.Encoder != GNN || a.Head != DQN) {
-		return fmt.Errorf("the graph kinds has the encoder gnn and the head dqn, not %s and %s", a.Encoder, a.Head)
 	}
 	if a.Head != DQN && a.Head != ActorCritic {
 		return fmt.Errorf("head %q is not known (dqn, actor-critic)", a.Head)

@@ -92,11 +92,11 @@ func text(t *testing.T, r decision.Record, net *infer.Network) string {
 
 func network(t *testing.T) (*infer.Network, policy.Reader) {
 	t.Helper()
-	c, err := checkpoint.Shipped("gnn")
+	c, err := checkpoint.Shipped("rule")
 	fatal.If(t, err)
 	net, err := infer.New(c)
 	fatal.If(t, err)
-	return net, neural.New("gnn", net, nil)
+	return net, neural.New("rule", net, nil)
 }
 
 func TestText(t *testing.T) {

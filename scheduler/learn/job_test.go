@@ -158,7 +158,7 @@ func FuzzReadJob(f *testing.F) {
 
 // A job of a network that reads devices has the typical pods of its environment; others have none.
 func TestTypicalPodsOfAJob(t *testing.T) {
-	for name, want := range map[string]bool{"mixed": true, "balance": false} {
+	for name, want := range map[string]bool{"mixed": true, "rule": false} {
 		file := filepath.Join("runs", name+".yaml")
 		text, err := os.ReadFile(file)
 		fatal.If(t, err)

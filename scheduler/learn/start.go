@@ -14,7 +14,7 @@ import (
 )
 
 // StartFromFlags returns the network that a scheduler of a variant starts to learn from. It is the file's. If the
-// file does not exist, it has random weights with --hidden-layers, and is the shipped one without.
+// file does not exist, it has random weights with --hidden-layers, and is checkpoint.ShippedStart without.
 // fresh tells that the network is not in the file yet. The errors carry an exit code and a hint,
 // except those of a file that exists and cannot be read.
 //
@@ -54,7 +54,7 @@ func beginFromFlags(c *cli.Context, variant string) (*checkpoint.Checkpoint, err
 		start.Manifest.Objective = "balance"
 		return start, nil
 	}
-	start, err := checkpoint.Shipped(variant)
+	start, err := checkpoint.ShippedStart(variant)
 	if err != nil {
 		return nil, exit.New(exit.Checkpoint, fmt.Errorf("--learn: nothing to start from: %w", err),
 			"name a checkpoint with --checkpoint, or start from random weights with --hidden-layers 32")
@@ -83,7 +83,7 @@ func checkFits(c *cli.Context, start *checkpoint.Checkpoint, file, variant strin
 // architectureOf returns the architecture of a variant, or of a shipped network.
 func architectureOf(variant string) checkpoint.Architecture {
 	if !slices.Contains(variantNames(), variant) {
-		if c, err := checkpoint.Shipped(variant); err == nil {
+		if c, err := checkpoint.ShippedStart(variant); err == nil {
 			return c.Manifest.Architecture
 		}
 	}

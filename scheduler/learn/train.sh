@@ -10,8 +10,8 @@ export SEEDS=${SEEDS:-1 2 3} OPENB=${OPENB:-} FAMILY=${FAMILY:-} RESUME=${RESUME
 made=.cache/train shipped=gnn/checkpoint/shipped
 mkdir -p $made
 
-run() { # a network's name, a seed, and the network whose rule it begins with, if any
-	local name=$1 run=$1-$2 out=.cache/train/$1-$2 rule=${3:-} inputs=() job=(--seed "$2")
+run() { # a network's name and a seed
+	local name=$1 run=$1-$2 out=.cache/train/$1-$2 inputs=() job=(--seed "$2")
 	local written=(--out "$out.safetensors" --events "logs/$run" --log-scrolling)
 	if [ -n "$RESUME" ] && [ -e "$out.safetensors" ] && ! [ -e "$out.safetensors.state" ]; then
 		echo "$run: has ended"
@@ -22,8 +22,8 @@ run() { # a network's name, a seed, and the network whose rule it begins with, i
 		inputs=(gpu --data "$OPENB") job+=(--config "scheduler/learn/value/runs/$name.yaml")
 		for w in $FAMILY; do inputs+=(--pods "$OPENB/openb_pod_list_$w.csv"); done
 		;;
-	kinds-*) inputs=(kinds) ;;
-	gnn | dqn | acgnn | acdqn) job+=(--variant "$name" --config scheduler/learn/runs/balance.yaml --residual "$rule") ;;
+	gnn) inputs=(kinds) ;;
+	dqn | acgnn | acdqn) inputs=(kinds) job+=(--config "scheduler/learn/value/runs/$name.yaml") ;;
 	*) job+=(--config "scheduler/learn/runs/$name.yaml") ;;
 	esac
 	if [ -n "$RESUME" ] && [ -e "$out.safetensors.state" ]; then
@@ -41,38 +41,15 @@ run() { # a network's name, a seed, and the network whose rule it begins with, i
 }
 export -f run
 
-# By rollouts, acgnn learns from a seed like gnn, and acdqn like dqn. So that six runs are not three twice, they take the seeds after the largest.
-seeds() { # a network's name
-	local seed most=0
-	for seed in $SEEDS; do most=$((seed > most ? seed : most)); done
-	case $1 in
-	acgnn | acdqn) for seed in $SEEDS; do echo $((seed + most)); done ;;
-	*) printf '%s\n' $SEEDS ;;
-	esac
-}
-
-# each runs the networks with the given names from all seeds. Those for balance begin with the rule of a run of rule.yaml.
-each() {
-	local name i
-	for name in "$@"; do
-		i=0
-		for seed in $(seeds "$name"); do
-			case $name in
-			gnn | dqn | acgnn | acdqn) echo "$name $seed $made/rule-$(set -- $SEEDS && shift $i && echo "$1").safetensors" ;;
-			*) echo "$name $seed" ;;
-			esac
-			i=$((i + 1))
-		done
-	done | xargs -P "${JOBS:-2}" -L 1 bash -c 'set -euo pipefail; run "$@"' run
-}
-case " $* " in *" gnn "* | *" dqn "* | *" acgnn "* | *" acdqn "*) each rule ;; esac
-each "$@"
+for name in "$@"; do
+	for seed in $SEEDS; do echo "$name $seed"; done
+done | xargs -P "${JOBS:-2}" -L 1 bash -c 'set -euo pipefail; run "$@"' run
 
 for name in "$@"; do
 	runs=()
-	for seed in $(seeds "$name"); do runs+=("$made/$name-$seed.safetensors"); done
+	for seed in $SEEDS; do runs+=("$made/$name-$seed.safetensors"); done
 	echo "$name:"
 	more=(--episodes 200) # a run's own held-out episodes chose its network, so luck is in that score
-	case $name in gpu-* | kinds-*) more=() ;; esac
+	case $name in gpu-* | gnn | dqn | acgnn | acdqn) more=() ;; esac
 	bin/gnntrain pick "${more[@]}" --out "$shipped/$name.safetensors" "${runs[@]}"
 done

@@ -117,7 +117,7 @@ func TestMixedNetworkKeepsCPUForGPUs(t *testing.T) {
 		p.Spec.NodeName = n.Name
 		state.nodes, state.pods = append(state.nodes, n), append(state.pods, p)
 	}
-	for variant, want := range map[string]string{"gnn": "gpu", "mixed": "ordinary"} {
+	for variant, want := range map[string]string{"rule": "gpu", "mixed": "ordinary"} {
 		b := newBed(t, variant, Args{Variant: variant, Preferences: preference.Off})
 		unload := b.load(t, state)
 		train, _, err := b.attempt(t, variant, withCPU(gpuPod("train", cluster.Resources{GPU: 1}), "2"))

@@ -95,7 +95,7 @@ func TestKindsAreCounted(t *testing.T) {
 	pods := []record.Pod{pod("db", 1, func(p *record.Pod) {
 		p.NodeSelector, p.Ended, p.End = `{"disk":"ssd"}`, seconds(20), record.Succeeded
 	}), pod("web", 50)}
-	for policy, want := range map[string]string{"linear": "a", "price": "b", "kinds-gnn": "b"} {
+	for policy, want := range map[string]string{"linear": "a", "price": "b", "gnn": "b"} {
 		if _, homes := plays(t, source(pods, node("a", "disk", "ssd"), node("b")), policy); homes["web"] != want {
 			t.Errorf("%s: web is on %q, want %s", policy, homes["web"], want)
 		}

@@ -34,7 +34,7 @@ import (
 // Names lists the policies for any cluster: the heuristics that score by requests, then the shipped networks. The first
 // one is the usual baseline.
 func Names() []string {
-	return append(heuristic.Names(), checkpoint.ShippedFor(checkpoint.ClusterGraph)...)
+	return slices.Concat(heuristic.Names(), checkpoint.ShippedFor(checkpoint.KindsGraph), checkpoint.ShippedFor(checkpoint.ClusterGraph))
 }
 
 // gpuNames lists the policies for clusters with GPUs.
@@ -136,7 +136,7 @@ func named(name string) (eval.Contender, error) {
 	if !slices.Contains(checkpoint.ShippedNames(), name) {
 		return eval.Contender{}, exit.New(exit.Usage,
 			fmt.Errorf("--policies: %w", choice.Unknown("policy", name,
-				slices.Concat(Names(), checkpoint.ShippedFor(checkpoint.KindsGraph), heuristic.UsageNames(), gpuNames()))),
+				slices.Concat(Names(), heuristic.UsageNames(), gpuNames()))),
 			"add a network of your own with --checkpoint")
 	}
 	c, err := checkpoint.Shipped(name)

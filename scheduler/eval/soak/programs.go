@@ -138,7 +138,7 @@ func (s *soak) prepareCluster() error {
 	s.cluster = &program{name: "kwokcluster", path: s.config.Kwokcluster, log: s.file("cluster.log"),
 		args: []string{"up", "--dir", s.folder(), "--pools", s.file("pools.yaml"), "--log-level", "warn"}}
 	for _, name := range []string{swapped, learning} {
-		k, err := checkpoint.Shipped(name)
+		k, err := checkpoint.ShippedStart(name)
 		if err != nil {
 			return err
 		}

@@ -63,7 +63,7 @@ func newPair(name string, typical *fragmentation.Typical) (*pair, error) {
 	}
 	if a := nodes.Manifest.Architecture; a.Graph != checkpoint.ClusterGraph || a.ReadsPeers() {
 		return nil, fmt.Errorf("teacher %s: %s reads devices or traffic, which a pair does not show it; "+
-			"name another after the +, such as acdqn", name, ofNodes)
+			"name another after the +, such as rule", name, ofNodes)
 	}
 	net, err := infer.New(nodes)
 	if err != nil {

@@ -31,7 +31,7 @@ func TeacherByName(name string, typical *fragmentation.Typical) (policy.Policy, 
 	h, err := heuristic.Find(name)
 	if err != nil {
 		return nil, fmt.Errorf("teacher: %w; the .json file of a linear policy, the .safetensors file of a network, "+
-			"or two shipped networks such as gpu-gnn+acdqn", err)
+			"or two shipped networks such as gpu-gnn+rule", err)
 	}
 	if h.NotImitable != "" {
 		return nil, fmt.Errorf("teacher: %s cannot be imitated: %s; choose another with --teacher", name, h.NotImitable)

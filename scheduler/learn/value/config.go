@@ -75,7 +75,7 @@ func Defaults() Config {
 func KindDefaults() Config {
 	c := Defaults()
 	c.Graph, c.Hidden = checkpoint.KindsGraph, 16
-	c.Scenarios, c.Horizon = []string{"family-scarce"}, 0.35
+	c.Scenarios, c.Horizon = []string{"family-scarce", "family"}, 0.35
 	c.Iterations, c.Episodes, c.Updates, c.Remember, c.Exploration = 50, 24, 400, 720, 0.6
 	c.SnapshotEvery, c.BatchSnapshots, c.BatchNodes = 8, 48, 6
 	c.EvaluateEvery, c.EvaluateWorkloads = 5, 48

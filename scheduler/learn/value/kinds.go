@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/eval"
@@ -49,7 +50,12 @@ func (c *kindTask) episode(i, e int, net *infer.Network) ([]snapshot, float64, e
 	if err != nil {
 		return nil, 0, err
 	}
-	r := &kindRecorder{config: c.config, rng: rng, stars: neural.NewKindStars(c.config.layout()), waits: map[*cluster.Kind][]float64{}}
+	r := &kindRecorder{config: c.config, rng: rng, waits: map[*cluster.Kind][]float64{}}
+	heard := c.config.Encoder == checkpoint.GNN
+	r.stars = neural.NewKindStars(c.config.layout(), heard || c.config.actor())
+	if c.config.actor() {
+		r.actors = neural.NewKindStars(c.config.layout(), heard)
+	}
 	if r.policy = learningPolicy(net)(policy.Setting{}); i < c.config.Imitation {
 		if r.policy, err = ruled("linear"); err != nil {
 			return nil, 0, err
@@ -131,6 +137,7 @@ type kindRecorder struct {
 
 	table  supply.Table
 	stars  *neural.KindStars
+	actors *neural.KindStars // of the actor; nil if there is none
 	scores []float32
 
 	decisions, fill int                         // fill: until the cluster was full
@@ -186,7 +193,13 @@ func (r *kindRecorder) take(s *cluster.Snapshot) {
 	r.table.Sync(s)
 	r.stars.Look(s, &r.table)
 	x := snapshot{Cluster: slices.Clone(r.stars.Cluster()), Teacher: -1}
-	x.Nodes = r.stars.All()
+	as := func(int) float64 { return 0 }
+	x.Nodes = r.stars.All(as)
+	if r.actors != nil {
+		r.actors.Look(s, &r.table)
+		x.Actor, x.Before = r.actors.All(as), r.stars.All(r.stars.Loses)
+		x.After = r.stars.All(func(k int) float64 { return r.stars.Loses(k) - 1 })
+	}
 	r.taken, r.at, r.kinds = append(r.taken, x), append(r.at, r.decisions), append(r.kinds, slices.Clone(s.Demand.Kinds))
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -25,21 +26,30 @@ func smallKinds() Config {
 	return c
 }
 
-// A network on the graph of kinds trains, and the same seed gives the same weights.
+// Each variant on the graph of kinds trains, and the same seed gives the same weights.
 func TestTrainKinds(t *testing.T) {
-	var first *checkpoint.Checkpoint
-	for range 2 {
-		trainer := Trainer{Config: smallKinds()}
-		c, score, err := trainer.Train(context.Background())
-		fatal.If(t, err)
-		fatal.If(t, neural.Try(c))
-		if score.Total <= 0 || math.IsInf(score.Total, 0) || c.Manifest.Objective != "waiting" {
-			t.Errorf("score %v, objective %s", score.Total, c.Manifest.Objective)
+	for _, file := range []string{"", "runs/dqn.yaml", "runs/acgnn.yaml", "runs/acdqn.yaml"} {
+		config := smallKinds()
+		if file != "" {
+			text, err := os.ReadFile(file)
+			fatal.If(t, err)
+			config, err = config.Read(file, text)
+			fatal.If(t, err)
 		}
-		if first == nil {
-			first = c
-		} else if c.Fingerprint() != first.Fingerprint() {
-			t.Error("the second run has other weights")
+		var first *checkpoint.Checkpoint
+		for range 2 {
+			trainer := Trainer{Config: config}
+			c, score, err := trainer.Train(context.Background())
+			fatal.If(t, err)
+			fatal.If(t, neural.Try(c))
+			if score.Total <= 0 || math.IsInf(score.Total, 0) || c.Manifest.Objective != "waiting" {
+				t.Errorf("%s: score %v, objective %s", file, score.Total, c.Manifest.Objective)
+			}
+			if first == nil {
+				first = c
+			} else if c.Fingerprint() != first.Fingerprint() {
+				t.Errorf("%s: the second run has other weights", file)
+			}
 		}
 	}
 }
@@ -52,7 +62,7 @@ func TestTargetsOfKinds(t *testing.T) {
 	fatal.If(t, err)
 	linear, err := ruled("linear")
 	fatal.If(t, err)
-	r := &kindRecorder{config: c, rng: rand.New(rand.NewPCG(1, 1)), stars: neural.NewKindStars(c.layout()), policy: linear,
+	r := &kindRecorder{config: c, rng: rand.New(rand.NewPCG(1, 1)), stars: neural.NewKindStars(c.layout(), true), policy: linear,
 		waits: map[*cluster.Kind][]float64{}}
 	var waiting []float64 // of all kinds, by decision; the pending pod counts, for it may have waited
 	_, err = eval.Episode(env, 5, func(env *sim.Env) (eval.Choice, error) {
@@ -81,7 +91,7 @@ func TestTargetsOfKinds(t *testing.T) {
 
 // A configuration of kinds without known scenarios or a horizon, or with another encoder, is refused.
 func TestKindConfig(t *testing.T) {
-	for _, text := range []string{"scenarios: []", "scenarios: [nope]", "horizon: 0", "encoder: mlp", "head: actor-critic"} {
+	for _, text := range []string{"scenarios: []", "scenarios: [nope]", "horizon: 0", "encoder: linear"} {
 		if _, err := KindDefaults().Read("a.yaml", []byte(text)); err == nil {
 			t.Errorf("%s is taken", text)
 		}

@@ -4,6 +4,7 @@ package value
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"gnnsched/gnn/checkpoint"
@@ -37,7 +38,11 @@ func (l *learner) update(rng *rand.Rand, snapshots []*snapshot, rate, averaging 
 	loss := l.valueLoss(&s, rng, snapshots)
 	sum.value = s.Float(loss)
 	if l.config.actor() {
-		if a := l.actorLoss(&s, snapshots, imitate); a != nil {
+		a := l.actorLoss(&s, snapshots, imitate)
+		if l.config.Graph == checkpoint.KindsGraph {
+			a = l.priceLoss(&s, rng, snapshots)
+		}
+		if a != nil {
 			sum.actor = s.Float(a)
 			loss = s.Add(loss, a)
 		}
@@ -113,6 +118,41 @@ func (l *learner) actorLoss(s *torch.Scope, snapshots []*snapshot, imitate bool)
 	q := s.Detach(differences(false))
 	return s.Scale(s.Sum(s.Mul(s.Exp(logs), s.Sub(logs, q))), 1/float64(segments))
 }
+
+// priceLoss returns the mean of exp(a) - p a over kinds drawn from each snapshot, the Poisson regression of the actor's outputs a, logarithms
+// of prices, on prices p of the critic: what more it expects the kind to wait for if that loses a place, or of an actor that hears nothing of
+// places all that it expects the kind to wait for. The minimum is the mean of p over all that the actor cannot tell apart, and that is what
+// counts, for the cost of a placement is a sum of prices. It is nil if the critic has gone wrong.
+func (l *learner) priceLoss(s *torch.Scope, rng *rand.Rand, snapshots []*snapshot) *torch.Tensor {
+	var actor, before, after graph.Batch
+	for _, x := range snapshots {
+		for _, b := range []*graph.Batch{&actor, &before, &after} {
+			b.Begin(x.Cluster)
+		}
+		for range l.config.BatchNodes {
+			i := rng.IntN(len(x.Actor))
+			actor.AddStar(&x.Actor[i])
+			before.AddStar(&x.Before[i])
+			after.AddStar(&x.After[i])
+		}
+	}
+	low, prices := s.Float32s(l.Net.Values(s, &before, false)), s.Float32s(l.Net.Values(s, &after, false))
+	if len(low) == 0 || len(low) != len(prices) {
+		return nil
+	}
+	for i := range prices {
+		p := math.Exp(float64(prices[i]))
+		if l.config.Encoder == checkpoint.GNN {
+			p = max(p-math.Exp(float64(low[i])), 0)
+		}
+		prices[i] = float32(priceScale * p)
+	}
+	a := l.Net.Values(s, &actor, true)
+	return s.Mean(s.Sub(s.Exp(a), s.Mul(s.Float32(prices, len(prices), 1), a)))
+}
+
+// priceScale makes prices, in percent of the cluster, numbers around 1. Only the ratios of prices count.
+const priceScale = 100
 
 // Checkpoint returns the network that plays.
 func (l *learner) Checkpoint() (*checkpoint.Checkpoint, error) { return l.Slow.Checkpoint() }

@@ -35,7 +35,7 @@ const signalSeeds = 6
 // configurations returns those in runs, which the shipped networks are trained with, and the default one.
 func configurations(t *testing.T) map[string]Config {
 	t.Helper()
-	files, err := filepath.Glob("runs/*.yaml")
+	files, err := filepath.Glob("runs/gpu-*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no configurations in runs", err)
 	}

@@ -22,7 +22,8 @@ type snapshot struct {
 	Nodes   []graph.GPUNode // some of the nodes
 	Targets []float32       // of each of them; see recorder.end
 
-	Before, After []graph.GPUNode // nodes of some candidates, before and after the placement
+	Before, After []graph.GPUNode // nodes of some candidates, before and after the placement; or kinds, before and after they lose a place
+	Actor         []graph.GPUNode // kinds as the actor sees them; none of nodes
 	Teacher       int             // index of FGD's choice among these candidates; -1 if it was not asked
 }
 

@@ -18,11 +18,11 @@ import (
 
 // keepers are the policies that keep room: the rules, and the network that sets prices as price does.
 func keepers(t testing.TB) []Heuristic {
-	c, err := checkpoint.Shipped("kinds-gnn")
+	c, err := checkpoint.Shipped("gnn")
 	fatal.If(t, err)
 	net, err := infer.New(c)
 	fatal.If(t, err)
-	network := Heuristic{Name: "kinds-gnn", New: func(policy.Setting) policy.Policy { return neural.New("kinds-gnn", net, nil) }}
+	network := Heuristic{Name: "gnn", New: func(policy.Setting) policy.Policy { return neural.New("gnn", net, nil) }}
 	return []Heuristic{price, reserve, network}
 }
 

@@ -18,35 +18,49 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// unseen returns the shipped network with zeros for the weights of what nodes send: how many more pods of a kind fit.
-func unseen(t *testing.T) *checkpoint.Checkpoint {
-	c, err := checkpoint.Shipped("kinds-gnn")
+// variants are the shipped networks on the graph of kinds.
+var variants = []string{"gnn", "dqn", "acgnn", "acdqn"}
+
+func shipped(t *testing.T, variant string) *infer.Network {
+	t.Helper()
+	c, err := checkpoint.Shipped(variant)
 	fatal.If(t, err)
-	names, w := feature.List(feature.KindBase.Node), c.Weights["node.weight"]
-	for _, name := range []string{"free", "none_free", "places", "left", "per_expected"} {
-		j := slices.IndexFunc(names, func(f feature.Feature) bool { return f.Name == name })
-		for i := j; i < len(w.Data); i += len(names) {
-			w.Data[i] = 0
-		}
-	}
-	return c
+	net, err := infer.New(c)
+	fatal.If(t, err)
+	return net
 }
 
-// What nodes send to kinds of pods decides: without it, more pods wait, on held-out seeds of a scenario that nothing was trained on, beyond
-// the 95 % interval of the difference.
-func TestMessagesOfKindsDecide(t *testing.T) {
-	s, err := eval.Find("scarce-zones")
+// muted returns a shipped network with zeros for the weights that read the features of the given names; without names, all features of kinds,
+// so that every place has one price.
+func muted(t *testing.T, variant string, features ...string) *infer.Network {
+	c, err := checkpoint.Shipped(variant)
+	fatal.If(t, err)
+	names := feature.List(feature.KindBase.Node)
+	for _, prefix := range []string{"", checkpoint.ActorPrefix} {
+		w := c.Weights[prefix+"node.weight"]
+		for i := range w.Data {
+			if len(features) == 0 || slices.Contains(features, names[i%len(names)].Name) {
+				w.Data[i] = 0
+			}
+		}
+	}
+	net, err := infer.New(c)
+	fatal.If(t, err)
+	return net
+}
+
+// worse returns how much more of the cluster waits with one network than with another, at least: the lower end of the 95 % interval, on
+// held-out seeds of a scenario that nothing was trained on.
+func worse(t *testing.T, scenario string, than, with *infer.Network) float64 {
+	t.Helper()
+	s, err := eval.Find(scenario)
 	fatal.If(t, err)
 	env, err := sim.New(s.Config)
-	fatal.If(t, err)
-	c, err := checkpoint.Shipped("kinds-gnn")
 	fatal.If(t, err)
 	var differences []float64
 	for seed := uint64(301); seed < 313; seed++ {
 		var waiting [2]float64
-		for i, c := range []*checkpoint.Checkpoint{c, unseen(t)} {
-			net, err := infer.New(c)
-			fatal.If(t, err)
+		for i, net := range []*infer.Network{than, with} {
 			o, err := eval.Play(env, seed, neural.New("kinds", net, nil), nil)
 			fatal.If(t, err)
 			waiting[i] = o.Waiting
@@ -54,22 +68,43 @@ func TestMessagesOfKindsDecide(t *testing.T) {
 		differences = append(differences, waiting[1]-waiting[0])
 	}
 	mean, deviation := stat.MeanStdDev(differences, nil)
-	if low := mean - 2.2*deviation/math.Sqrt(float64(len(differences))); low <= 0 {
-		t.Errorf("without messages %.4f more of the cluster waits, at least %.4f", mean, low)
+	return mean - 2.2*deviation/math.Sqrt(float64(len(differences)))
+}
+
+// What nodes send to kinds of pods decides: without it, more pods wait.
+func TestMessagesOfKindsDecide(t *testing.T) {
+	for _, variant := range []string{"gnn", "acgnn"} {
+		silent := muted(t, variant, "free", "none_free", "places", "left", "per_expected", "breadth")
+		if low := worse(t, "scarce-zones", shipped(t, variant), silent); low <= 0 {
+			t.Errorf("%s: without messages at least %.4f more of the cluster waits", variant, low)
+		}
 	}
 }
 
-// The network gives the same scores whether it has seen the decisions before or not, and others than the rule price in some.
+// Every variant decides: with one price for all places, more pods wait.
+func TestNetworksOfKindsDecide(t *testing.T) {
+	for _, variant := range variants {
+		if low := worse(t, "scarce-arch", shipped(t, variant), muted(t, variant)); low <= 0 {
+			t.Errorf("%s: with one price at least %.4f more of the cluster waits", variant, low)
+		}
+	}
+}
+
+// A network gives the same scores whether it has seen the decisions before or not, and others than the rule price in some.
 func TestKindsDecisions(t *testing.T) {
+	for _, variant := range variants {
+		decides(t, variant)
+	}
+}
+
+func decides(t *testing.T, variant string) {
+	t.Helper()
 	s, err := eval.Find("scarce8")
 	fatal.If(t, err)
 	env, err := sim.New(s.Config)
 	fatal.If(t, err)
 	fatal.If(t, env.Reset(1))
-	c, err := checkpoint.Shipped("kinds-gnn")
-	fatal.If(t, err)
-	net, err := infer.New(c)
-	fatal.If(t, err)
+	net := shipped(t, variant)
 	h, err := heuristic.Find("price")
 	fatal.If(t, err)
 	kept, price, others := neural.New("kinds", net, nil), h.New(policy.Setting{}), 0
@@ -81,7 +116,7 @@ func TestKindsDecisions(t *testing.T) {
 		fatal.If(t, price.Score(env.Snapshot(), env.Pending(), rows, rule))
 		for i := range scores {
 			if d := math.Abs(float64(scores[i] - fresh[i])); d > 1e-3 {
-				t.Fatalf("step %d: a score is %v, of a fresh policy %v", step, scores[i], fresh[i])
+				t.Fatalf("%s, step %d: a score is %v, of a fresh policy %v", variant, step, scores[i], fresh[i])
 			}
 		}
 		choice := policy.Best(scores)
@@ -91,6 +126,6 @@ func TestKindsDecisions(t *testing.T) {
 		env.Step(choice)
 	}
 	if others == 0 {
-		t.Error("each decision is that of the rule price")
+		t.Errorf("%s: each decision is that of the rule price", variant)
 	}
 }

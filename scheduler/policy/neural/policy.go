@@ -25,21 +25,24 @@ type Policy interface {
 func New(name string, net *infer.Network, typical *fragmentation.Typical) Policy {
 	switch {
 	case net.Architecture().Graph == checkpoint.KindsGraph:
-		return &kindPolicy{supply.New(name, newKindPrices(net))}
+		prices := newKindPrices(net)
+		return kindPolicy{supply.New(name, prices), prices}
 	case net.ValuesNodes():
 		return newGPU(name, net, typical)
 	}
 	return newGraph(name, net, typical)
 }
 
-// kindPolicy scores with prices of a network on the graph of kinds. The devices are those that cluster.Node.ChooseDevices chooses, and no
-// deadline holds: a decision takes as long as with the rule price.
-type kindPolicy struct{ *supply.Policy }
+// kindPolicy scores with prices of a network on the graph of kinds. The devices are those that cluster.Node.ChooseDevices chooses.
+type kindPolicy struct {
+	*supply.Policy
+	prices *kindPrices
+}
 
 // Devices implements policy.DeviceChooser.
 func (kindPolicy) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
 	return n.ChooseDevices(pod.Requests)
 }
 
-// Until implements Policy.
-func (kindPolicy) Until(func() bool) {}
+// Until implements Policy. The deadline is that of the network; what a placement takes from each kind is counted after it.
+func (p kindPolicy) Until(expired func() bool) { p.prices.expired = expired }
