@@ -44,7 +44,7 @@ tune() { # a name, then arguments of gnnsched tune
 }
 
 cpu() {
-	local seeds=${SEEDS:-100} few=${LARGE:-20} networks=gnn,dqn,acgnn,acdqn s
+	local seeds=${SEEDS:-100} few=${LARGE:-20} networks=rule,gnn,dqn,acgnn,acdqn s
 	local all=kube-scheduler,greedy-balance,linear,$networks rules=most-allocated,requested-to-capacity-ratio,best-fit,dot-product,round-robin,random
 	balance() { play cpu.csv scenarios meanCost,unscheduled,meanNodesInUse,zoneStd 'make results' "$@"; }
 	balance "$seeds" 101 --scenario aaml --policies $all
@@ -53,19 +53,19 @@ cpu() {
 	balance "$seeds" 101 --scenario zonal --policies kube-scheduler,best-fit,greedy:pack=0.5+zones,linear-pack,linear-zones
 	for s in small8 lossy bursty diurnal heavytail foreign tiny; do balance "$seeds" 101 --scenario $s --policies $all; done
 	balance "$few" 101 --scenario large500 --policies $all
-	balance "$few" 101 --scenario large1000 --policies kube-scheduler,greedy-balance,linear,gnn,dqn
+	balance "$few" 101 --scenario large1000 --policies kube-scheduler,greedy-balance,linear,rule,gnn
 	for s in scarce scarce-deployments scarce-zones scarce-arch scarce-spot scarce8 family-scarce hetero80 hetero95 lossy jobs; do
-		play cpu.csv waiting waiting,imbalance,unscheduled 'make results' $((seeds * 2 / 5)) 101 --scenario $s --policies kube-scheduler,best-fit,linear,gnn,reserve,price,kinds-gnn
+		play cpu.csv waiting waiting,imbalance,unscheduled 'make results' $((seeds * 2 / 5)) 101 --scenario $s --policies kube-scheduler,best-fit,linear,rule,reserve,price,gnn,dqn,acgnn,acdqn
 	done
 	for load in 60 70 80 90 98; do for s in scarce hetero80; do
 		bin/gnnsched eval --print-scenario $s | sed "s/^name: .*/name: ${s%80}-$load/; s/^load: .*/load: 0.$load/" >"$tmp/$s-$load.yaml"
-		play cpu.csv waiting-load waiting,imbalance 'make results' $((seeds * 2 / 5)) 101 --scenario "$tmp/$s-$load.yaml" --policies kube-scheduler,best-fit,linear,gnn,reserve,price,kinds-gnn
+		play cpu.csv waiting-load waiting,imbalance 'make results' $((seeds * 2 / 5)) 101 --scenario "$tmp/$s-$load.yaml" --policies kube-scheduler,best-fit,linear,rule,reserve,price,gnn,dqn,acgnn,acdqn
 	done; done
 	play cpu.csv jobs meanCost,unscheduled 'make results' "$seeds" 101 --scenario jobs --policies $all
 	for s in first declared; do play cpu.csv small8-$s meanCost,unscheduled 'make results' "$seeds" 101 --scenario small8 --preferences $s --policies $all; done
 	sweep() { # a scenario's name, nodes, load, replicas of a workload, seeds: hetero80 with these
 		bin/gnnsched eval --print-scenario hetero80 | sed "s/^name: .*/name: $1/; s/^about: .*/about: hetero80 with others/; s/^nodes: .*/nodes: $2/; s/^load: .*/load: $3/; s/^replicas: .*/replicas: $4/" >"$tmp/$1.yaml"
-		play cpu.csv sweep meanCost,unscheduled 'make results' "$5" 101 --scenario "$tmp/$1.yaml" --policies kube-scheduler,greedy-balance,linear,gnn,dqn
+		play cpu.csv sweep meanCost,unscheduled 'make results' "$5" 101 --scenario "$tmp/$1.yaml" --policies kube-scheduler,greedy-balance,linear,rule,gnn
 	}
 	for s in 50 60 70 80 90 95 98; do
 		sweep replicas-$s 50 0.$s '{min: 5, max: 15}' $((seeds * 2 / 5))
@@ -76,7 +76,7 @@ cpu() {
 		sweep singlesize$s $s 0.8 1 $((s < 200 ? seeds * 2 / 5 : few))
 	done
 	for s in hetero70 hetero95 foreign jobs; do
-		play cpu.csv runs meanCost 'make train && make results' "$seeds" 101 --scenario $s --policies linear,greedy-balance $(runs rule gnn dqn acgnn acdqn)
+		play cpu.csv runs meanCost 'make train && make results' "$seeds" 101 --scenario $s --policies linear,greedy-balance $(runs rule)
 	done
 }
 usage() {

@@ -85,7 +85,8 @@ func kindsCommand() *ucli.Command {
 			"what few have. The rule linear plays the first episodes. What more the pods of a kind wait if a place is lost\n" +
 			"is the price of a place.\n\n" +
 			"Examples:\n" +
-			"   gnntrain kinds                            # minutes; writes kinds-gnn.safetensors\n" +
+			"   gnntrain kinds                            # minutes; writes kinds-gnn.safetensors, as the shipped gnn is made\n" +
+			"   gnntrain kinds --config scheduler/learn/value/runs/acgnn.yaml # the shipped acgnn; dqn and acdqn likewise\n" +
 			"   gnntrain kinds --resume                   # continues that run after Ctrl-C\n" +
 			"   gnntrain kinds --print-config >my.yaml && gnntrain kinds --config my.yaml --out my.safetensors",
 		Flags: cli.Grouped(slices.Concat(valueFlags(), fileFlags("kinds-gnn.safetensors")),

@@ -9,6 +9,7 @@ import (
 
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
+	"gnnsched/scheduler/objective"
 )
 
 // Race is how contenders fare that place the same arrivals at the same time, each on a cluster of its own.
@@ -54,6 +55,9 @@ func Contest(seed uint64, learned string) (eval.Scenario, *Difference, error) {
 	}
 	c, err := r.config()
 	if err != nil {
+		return eval.Scenario{}, nil, err
+	}
+	if c.Objective, err = objective.Parse("waiting"); err != nil { // that gnn learned
 		return eval.Scenario{}, nil, err
 	}
 	d, err := r.difference()

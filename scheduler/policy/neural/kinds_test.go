@@ -99,7 +99,7 @@ func TestKindsDecisions(t *testing.T) {
 
 func decides(t *testing.T, variant string) {
 	t.Helper()
-	s, err := eval.Find("scarce8")
+	s, err := eval.Find("scarce-arch")
 	fatal.If(t, err)
 	env, err := sim.New(s.Config)
 	fatal.If(t, err)
