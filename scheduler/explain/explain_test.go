@@ -135,7 +135,7 @@ func TestText(t *testing.T) {
 	golden.Check(t, "value.txt", text(t, value, nil))
 	net, p := network(t)
 	got := text(t, recorded(t, p, net.Fingerprint()), net)
-	for _, want := range []string{"Network gnn (weights ", "Why node-", "FEATURE", "(rule_", "only this feature"} {
+	for _, want := range []string{"Network rule (weights ", "Why node-", "FEATURE", "(rule_", "only this feature"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}

@@ -102,9 +102,9 @@ func TestReadJobRefuses(t *testing.T) {
 	}
 }
 
-// The jobs of networks that begin as a rule are valid: one learns how the rule changes with the state, the other what to add.
+// The job of a network that begins as a rule is valid: it learns how the rule changes with the state.
 func TestResidualJobs(t *testing.T) {
-	for file, method := range map[string]string{"rule": byES, "balance": byRollouts} {
+	for file, method := range map[string]string{"rule": byES} {
 		path := "runs/" + file + ".yaml"
 		b, err := os.ReadFile(path)
 		fatal.If(t, err)

@@ -20,7 +20,7 @@ func TestResumeEndsWhereTheUnbrokenRunDoes(t *testing.T) {
 	rolled := tiny(t, "gnn")
 	rolled.Method = byRollouts
 	mixed := tiny(t, "acdqn")
-	mixed.Method, mixed.Features, mixed.Imitation.Teacher = byRollouts, []string{"base", "devices"}, "gpu-gnn+acdqn"
+	mixed.Method, mixed.Features, mixed.Imitation.Teacher = byRollouts, []string{"base", "devices"}, "gpu-gnn+rule"
 	evolved := tiny(t, "dqn")
 	evolved.Method, evolved.Features, evolved.Residual = byES, []string{"base", "rule"}, "linear"
 	evolved.ES.Pairs, evolved.ES.Episodes, evolved.Steps, evolved.EvaluateEvery = 2, 1, 6000, 1500

@@ -33,7 +33,7 @@ func TestPair(t *testing.T) {
 		if len(rows) == 0 {
 			return
 		}
-		p, err := newPair("gpu-gnn+acdqn", typical)
+		p, err := newPair("gpu-gnn+rule", typical)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,10 +66,10 @@ func TestPair(t *testing.T) {
 }
 
 func TestPairsAreTeachers(t *testing.T) {
-	if p, err := TeacherByName("gpu-gnn+acdqn", nil); err != nil || p.Name() != "gpu-gnn+acdqn" {
+	if p, err := TeacherByName("gpu-gnn+rule", nil); err != nil || p.Name() != "gpu-gnn+rule" {
 		t.Error(p, err)
 	}
-	for _, name := range []string{"acdqn+gpu-gnn", "gpu-gnn+nobody", "gpu-gnn", "gpu-gnn+gnn-traffic", "gpu-gnn+mixed"} {
+	for _, name := range []string{"rule+gpu-gnn", "gpu-gnn+nobody", "gpu-gnn", "gpu-gnn+gnn-traffic", "gpu-gnn+mixed"} {
 		if _, err := TeacherByName(name, nil); err == nil {
 			t.Errorf("%s is a teacher", name)
 		}

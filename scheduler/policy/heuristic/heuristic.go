@@ -38,7 +38,7 @@ const (
 	hasState = "it chooses by a state of its own, which a network does not see and --resume does not restore"
 	// needsGPUs is for policies for clusters with GPUs.
 	needsGPUs = "it scores GPUs only; gnntrain gpu trains networks for GPU clusters, and begins with fgd, " +
-		"and networks for mixed clusters imitate a pair such as gpu-gnn+acdqn"
+		"and networks for mixed clusters imitate a pair such as gpu-gnn+rule"
 )
 
 // family is a group of heuristics whose names end in a parameter, such as "greedy:balance".
