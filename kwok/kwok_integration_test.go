@@ -1,26 +1,38 @@
 package kwok
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 
 	"gnnsched/internal/fatal"
+	"gnnsched/internal/logging"
 	"gnnsched/kwok/nodepool"
 )
 
@@ -230,4 +242,162 @@ func TestCancelledStart(t *testing.T) {
 	}
 	cl, _ := start(t, Config{Dir: dir})
 	stop(t, cl)
+}
+
+func init() {
+	// Kubernetes' log would hide the tests' output.
+	logging.DropKlog()
+}
+
+// upstreamLeaks are goroutines of Kubernetes and kwok that cannot be stopped or that end some
+// seconds later. Each start has a few.
+var upstreamLeaks = []goleak.Option{
+	// kwok's queues run until the process ends: three for each start.
+	goleak.IgnoreAnyFunction("sigs.k8s.io/kwok/pkg/utils/queue.(*weightDelayingQueue[...]).loopWorker"),
+	// kwok does not wait for the end of its informers.
+	goleak.IgnoreAnyFunction("sigs.k8s.io/kwok/pkg/utils/informer.newCacheInformer[...].func2"),
+	// kwok hands a pod or node to workers that may have ended already: one of each for a stop under load.
+	goleak.IgnoreTopFunction("sigs.k8s.io/kwok/pkg/kwok/controllers.(*PodController).watchResources"),
+	goleak.IgnoreTopFunction("sigs.k8s.io/kwok/pkg/kwok/controllers.(*NodeController).watchResources"),
+	// So do its reflectors, whose watches then wait for them.
+	goleak.IgnoreAnyFunction("sigs.k8s.io/kwok/pkg/utils/informer.dummyCache[...].func1"), // a new object
+	goleak.IgnoreAnyFunction("sigs.k8s.io/kwok/pkg/utils/informer.dummyCache[...].func2"), // a changed one
+	goleak.IgnoreAnyFunction("sigs.k8s.io/kwok/pkg/utils/informer.dummyCache[...].func3"), // a deleted one
+	goleak.IgnoreTopFunction("k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive"),
+	// kwok never shuts down its event broadcaster: two for each start.
+	goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*Broadcaster).loop"),
+	goleak.IgnoreAnyFunction("k8s.io/client-go/tools/record.(*eventBroadcasterImpl).StartEventWatcher.func1"),
+	// Each consistent read starts a timer that is not stopped. The second name is of Kubernetes 1.37.
+	goleak.IgnoreAnyFunction("k8s.io/apiserver/pkg/storage/cacher.(*watchCache).waitUntilFreshAndBlock.func2"),
+	goleak.IgnoreAnyFunction("k8s.io/apiserver/pkg/storage/cacher.(*watchCache).waitUntilFreshLocked.func2"),
+	// Loops that are meant to run forever, such as the log health check: one for each process.
+	goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/util/wait.Forever"),
+}
+
+// checkLeaks fails the test if goroutines remain at its end, except upstreamLeaks.
+func checkLeaks(t *testing.T) {
+	t.Helper()
+	ignore := append([]goleak.Option{goleak.IgnoreCurrent()}, upstreamLeaks...)
+	t.Cleanup(func() { goleak.VerifyNone(t, ignore...) })
+}
+
+// checkSockets checks that this process listens only on loopback addresses.
+func checkSockets(t *testing.T) {
+	t.Helper()
+	mine := map[string]bool{}
+	fds, err := filepath.Glob("/proc/self/fd/*")
+	fatal.If(t, err)
+	for _, fd := range fds {
+		target, err := os.Readlink(fd)
+		if inode, ok := strings.CutPrefix(target, "socket:["); err == nil && ok {
+			mine[strings.TrimSuffix(inode, "]")] = true
+		}
+	}
+	listening := 0
+	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6", "/proc/self/net/udp", "/proc/self/net/udp6"} {
+		b, err := os.ReadFile(table)
+		fatal.If(t, err)
+		for _, line := range strings.Split(string(b), "\n")[1:] {
+			f := strings.Fields(line)
+			const local, state, inode = 1, 3, 9
+			if len(f) <= inode || !mine[f[inode]] || f[state] != "0A" && !strings.Contains(table, "udp") {
+				continue
+			}
+			listening++
+			if !loopbackHex(t, f[local]) {
+				t.Errorf("%s: listens on %s", table, f[local])
+			}
+		}
+	}
+	if listening != 1 {
+		t.Errorf("%d listening sockets, want only the API server's", listening)
+	}
+}
+
+// loopbackHex reports whether an address in the kernel's format, such as 0100007F:C350, is a
+// loopback address.
+func loopbackHex(t *testing.T, s string) bool {
+	t.Helper()
+	host, port, _ := strings.Cut(s, ":")
+	b, err := hex.DecodeString(host)
+	fatal.If(t, err)
+	if _, err := strconv.ParseUint(port, 16, 16); err != nil {
+		t.Fatal(err)
+	}
+	if len(b) == 4 {
+		return b[3] == 127 // little endian
+	}
+	return host == "00000000000000000000000001000000"
+}
+
+func TestLoopbackHex(t *testing.T) {
+	for s, want := range map[string]bool{
+		"0100007F:1F90": true, "00000000:1F90": false, "0101A8C0:0050": false,
+		"00000000000000000000000001000000:1F90": true, "00000000000000000000000000000000:1F90": false,
+	} {
+		if got := loopbackHex(t, s); got != want {
+			t.Errorf("%s: %v", s, got)
+		}
+	}
+}
+
+func TestEtcdLog(t *testing.T) {
+	var out bytes.Buffer
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &etcdLog{ctx: ctx, log: zerolog.New(&out)}
+	log := l.zap().With(zap.String("member", "m"))
+	log.Warn("not recommended for production")
+	log.Error("disk full")
+	l.serving.Store(true)
+	log.Info("chatter")
+	log.Warn("slow", zap.Int("ms", 7))
+	cancel()
+	log.Error("closed connection")
+	want := `{"level":"error","source":"etcd","member":"m","message":"disk full"}
+{"level":"warn","source":"etcd","member":"m","ms":7,"message":"slow"}
+`
+	if d := cmp.Diff(want, out.String()); d != "" {
+		t.Error(d)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a fatal error neither ended the process nor panicked")
+		}
+	}()
+	log.Fatal("cannot go on")
+}
+
+func TestKwokLog(t *testing.T) {
+	var out bytes.Buffer
+	ctx, cancel := context.WithCancel(context.Background())
+	log := kwokLogger(ctx, zerolog.New(&out))
+	log.Info("chatter")
+	log.With("node", "node-1").Error("failed", "err", "no such node")
+	log.Error("failed to apply stage", "err", errors.New(`failed to delete pod web-1: pods "web-1" not found`), "pod", "sim/web-1")
+	cancel()
+	log.Error("context canceled")
+	want := `{"level":"error","source":"kwok","err":"no such node","node":"node-1","message":"failed"}
+{"level":"debug","source":"kwok","err":"failed to delete pod web-1: pods \"web-1\" not found","pod":"sim/web-1","message":"failed to apply stage"}
+`
+	if d := cmp.Diff(want, out.String()); d != "" {
+		t.Error(d)
+	}
+}
+
+// The controllers' log has no errors about objects that were deleted meanwhile.
+func TestControllersLog(t *testing.T) {
+	var lines []string
+	log := funcr.New(func(prefix, args string) { lines = append(lines, prefix+" "+args) }, funcr.Options{})
+	ctx := quiet(klog.NewContext(context.Background(), log))
+	for _, err := range []error{errors.New(`pods "a" not found`), errors.New(`node "" not found`), errors.New("disk full")} {
+		runtime.HandleErrorWithContext(ctx, err, "Failed to delete terminating pod")
+		klog.LoggerWithValues(klog.FromContext(ctx), "pod", "a").Error(err, "Failed to get node")
+	}
+	want := []string{
+		`UnhandledError "msg"="Failed to delete terminating pod" "error"="disk full"`,
+		` "msg"="Failed to get node" "error"="disk full" "pod"="a"`,
+	}
+	if d := cmp.Diff(want, lines); d != "" {
+		t.Error(d)
+	}
 }

@@ -5,16 +5,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
+	"gnnsched/internal/golden"
 )
 
 func TestDashFlags(t *testing.T) {
@@ -196,5 +201,187 @@ func TestFlagsFirstLeavesTheRest(t *testing.T) {
 	typed := []string{"p", "file", "--na", "--generate-bash-completion"}
 	if d := cmp.Diff(typed, flagsFirst(app, typed)); d != "" {
 		t.Error(d)
+	}
+}
+
+// A command with many flags shows the most important ones, and names the groups of the others.
+func TestHelpShowsWhatPeopleNeedFirst(t *testing.T) {
+	app := func() *cli.App {
+		flags := []cli.Flag{&cli.StringFlag{Name: "first", Usage: "what people need"}}
+		var names []string
+		for i := range maxFlags {
+			names = append(names, fmt.Sprintf("rare-%d", i))
+			flags = append(flags, &cli.BoolFlag{Name: names[i], Usage: "what few need"})
+		}
+		few := []cli.Flag{&cli.BoolFlag{Name: "few", Usage: "one of few"}}
+		return &cli.App{Name: "p", Commands: []*cli.Command{
+			{Name: "many", Flags: Grouped(flags, Group{"rare things", strings.Join(names, " ")}),
+				Description: "It runs.\n" + More + "Policies:\n   fgd"},
+			{Name: "few", Flags: Grouped(few, Group{"few things", "few"}), Description: "It walks.\n" + More + "Gaits:\n   trot"},
+		}}
+	}
+	for _, c := range []struct {
+		args        string
+		has, hasNot []string
+	}{
+		{"many --help", []string{"--first", "It runs.", "MORE, WITH --help-all:", "rare things   --rare-0 and 15 more",
+			"policies      a list of all"}, []string{"what few need", "fgd"}},
+		{"many --help-all", []string{"--first", "what few need", "rare things\n", "Policies:\n   fgd"}, []string{"WITH --help-all"}},
+		{"few --help", []string{"one of few", "It walks.", "trot"}, []string{"WITH --help-all"}},
+		{"few --help_all", []string{"one of few", "trot"}, nil},
+	} {
+		var out bytes.Buffer
+		p := app()
+		p.Writer = &out
+		if code := RunContext(context.Background(), p, append([]string{"p"}, strings.Fields(c.args)...)); code != exit.OK {
+			t.Errorf("%s: code %d", c.args, code)
+		}
+		for _, text := range c.has {
+			if !strings.Contains(strings.ReplaceAll(out.String(), "\n      ", "\n   "), text) {
+				t.Errorf("%s lacks %q:\n%s", c.args, text, out.String())
+			}
+		}
+		for _, text := range c.hasNot {
+			if strings.Contains(out.String(), text) {
+				t.Errorf("%s has %q:\n%s", c.args, text, out.String())
+			}
+		}
+	}
+}
+
+// The page of a program has its flags, its commands with theirs, and the exit codes.
+func TestManual(t *testing.T) {
+	var out bytes.Buffer
+	program := &cli.App{
+		Name: "weigh", Usage: "weigh things", Description: "It weighs.\n\nExamples:\n   weigh --kind heavy",
+		Writer: &out, Flags: []cli.Flag{&cli.StringFlag{Name: "kind", Value: "light", Usage: "`KIND` of things"}},
+		Commands: []*cli.Command{
+			{Name: "all", Usage: "weigh all", Flags: []cli.Flag{&cli.BoolFlag{Name: "fast", Usage: "weigh fast"}}},
+			{Name: "secret", Hidden: true}, Manual(),
+		},
+	}
+	if code := RunContext(context.Background(), program, []string{"weigh", "man"}); code != exit.OK {
+		t.Fatalf("code %d: %s", code, out.String())
+	}
+	golden.Check(t, "weigh.8", out.String())
+	page, err := Reference(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "weigh.md", page)
+}
+
+// A command fails if its output is lost, even if it ignores the error: on a full disk, and with standard output closed (Go's runtime then
+// opens /dev/null in both directions).
+func TestLostOutput(t *testing.T) {
+	for path, want := range map[string]struct {
+		flags int
+		code  int
+		say   string
+	}{
+		"/dev/full":                          {os.O_WRONLY, exit.Internal, "no space left on device"},
+		"/dev/null":                          {os.O_RDWR, exit.Internal, "standard output is closed"},
+		filepath.Join(t.TempDir(), "a file"): {os.O_RDWR | os.O_CREATE, exit.OK, ""},
+	} {
+		f, err := os.OpenFile(path, want.flags, 0o600)
+		if err != nil {
+			t.Skip(err)
+		}
+		out := &output{file: f}
+		fmt.Fprintln(out, "a table") // as a command that ignores the error
+		fmt.Fprintln(out, "and more")
+		err = out.after(nil)
+		if exit.Code(err) != want.code || want.say != "" && !strings.Contains(fmt.Sprint(err), want.say) {
+			t.Errorf("%s: %v, want code %d, %q", path, err, want.code, want.say)
+		}
+		if again := out.after(err); want.code != exit.OK && strings.Count(again.Error(), want.say) != 1 {
+			t.Errorf("%s: an error that the command returned is told again: %v", path, again)
+		}
+		fatal.If(t, f.Close())
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	fatal.If(t, err)
+	defer null.Close()
+	if closed(null) {
+		t.Error(">/dev/null counts as closed")
+	}
+}
+
+// TestMain runs a program in place of the tests where TestClosedOutput asks for it.
+func TestMain(m *testing.M) {
+	if os.Getenv("GNNSCHED_TEST_PROGRAM") == "" {
+		os.Exit(m.Run())
+	}
+	app := &cli.App{Name: "program", Version: "1", Commands: []*cli.Command{{Name: "say", Action: func(c *cli.Context) error {
+		fmt.Fprintln(c.App.Writer, "a table")
+		return nil
+	}}}}
+	os.Exit(Run(app, os.Args))
+}
+
+// A process whose output is lost ends with 1, for any output and in each locale; a process that prints to /dev/null does not.
+func TestClosedOutput(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	for to, want := range map[string]int{">&-": exit.Internal, ">/dev/full": exit.Internal, ">/dev/null": exit.OK} {
+		for _, argument := range []string{"say", "--help", "--version"} {
+			for _, locale := range []string{"C", "C.UTF-8"} {
+				c := exec.Command(sh, "-c", `exec "$0" "$1" `+to, os.Args[0], argument)
+				c.Env = append(os.Environ(), "GNNSCHED_TEST_PROGRAM=1", "LC_ALL="+locale)
+				said, _ := c.CombinedOutput()
+				if code := c.ProcessState.ExitCode(); code != want {
+					t.Errorf("%s %s in the locale %s: code %d, want %d: %s", argument, to, locale, code, want, said)
+				}
+			}
+		}
+	}
+}
+
+// Help for an unknown command is a usage error.
+func TestHelpOfNothing(t *testing.T) {
+	app := &cli.App{Name: "program", Writer: io.Discard, ErrWriter: io.Discard, Commands: []*cli.Command{{Name: "say"}}}
+	if code := Run(app, []string{"program", "help", "sya"}); code != exit.Usage {
+		t.Errorf("code %d, want %d", code, exit.Usage)
+	}
+}
+
+// On a terminal, progress is one line that does not wrap. A new phase is a log line.
+func TestBar(t *testing.T) {
+	var screen, lines bytes.Buffer
+	v := NewBar(&screen, true, zerolog.New(&lines))
+	for range 3 {
+		v.Show(0.5, "a", strings.Repeat("long ", 100))
+	}
+	v.Show(1, "b", "short")
+	v.Close()
+	for drawn := range strings.SplitSeq(screen.String(), "\r") {
+		if len([]rune(drawn)) > 100 { // 80 columns and the codes that draw over the line
+			t.Errorf("too wide: %q", drawn)
+		}
+	}
+	if strings.Contains(screen.String(), "\n") || strings.Count(lines.String(), "\n") != 2 {
+		t.Errorf("screen %q, lines %q", screen.String(), lines.String())
+	}
+}
+
+// The time left follows from the time that the done share took, and is not said too early.
+func TestLeft(t *testing.T) {
+	at := time.Unix(0, 0)
+	l := TimeLeft{now: func() time.Time { return at }}
+	for _, c := range []struct {
+		after time.Duration // since the last step
+		done  float64
+		want  string
+	}{
+		{0, 0, ""}, {time.Second, 0.5, ""}, // too early
+		{9 * time.Second, 0.5, ", about 10 s left"}, {90 * time.Second, 0.5, ", about 2 min left"}, {5 * time.Hour, 0.75, ", about 1.7 h left"},
+		{time.Second, 1, ""},
+	} {
+		at = at.Add(c.after)
+		if got := l.After(c.done); got != c.want {
+			t.Errorf("%v later at %v: %q, want %q", c.after, c.done, got, c.want)
+		}
 	}
 }

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +28,10 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/core/install"     // defaults
 	_ "k8s.io/kubernetes/pkg/apis/resource/install" // defaults
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
+	"gnnsched/internal/cluster/cards"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/internal/kuberelease"
@@ -195,4 +201,144 @@ func (o *memory) remove(kind schema.GroupVersionKind, ns, name string) error {
 		}
 	}
 	return err
+}
+
+// driverCases are the slices of testdata/drivers, which have the form that published drivers give theirs, with pods that use
+// them one after another.
+var driverCases = []struct {
+	file, model string
+	pods        []string // TEMPLATE: OUTCOME
+	cards       string   // NAME:THOUSANDTHS in use of each card that policies know
+	other       string   // as in claimCase
+}{
+	{"nvidia-gpu", "NVIDIA H100 80GB HBM3", []string{"one: n-0 gpu=gpu-0", "pair: n-0 gpu=gpu-2 gpu=gpu-3"},
+		"gpu-0:1000 gpu-1:0 gpu-2:1000 gpu-3:1000", ""},
+	{"nvidia-mig", "NVIDIA A100-SXM4-40GB", []string{"half: n-0 mig=gpu-2-mig-3g20gb-9-4", "half: n-0 mig=gpu-2-mig-3g20gb-9-0",
+		"one: n-0 gpu=gpu-10", "one: pending: cannot allocate all claims"}, "gpu-2-counter-set:984 gpu-10-counter-set:1000", ""},
+	{"nvidia-mig-static", "NVIDIA A100-SXM4-40GB", []string{"half: n-0 mig=gpu-0-mig-3g20gb-9-0", "half: n-0 mig=gpu-0-mig-3g20gb-9-4"},
+		"gpu-0-mig-3g20gb-9-0:1000 gpu-0-mig-3g20gb-9-4:1000", ""},
+	{"nvidia-shares", "Tesla T4", []string{"tenth: n-0 gpu=gpu-0", "six: n-0 gpu=gpu-0", "memory: n-0 gpu=gpu-1"}, "gpu-0:700 gpu-1:500", ""},
+	{"nvidia-compute-domain", "NVIDIA GB200", []string{"both: n-0 channel=channel-0 gpu=gpu-0", "both: pending: cannot allocate all claims"},
+		"gpu-0:1000 gpu-1:0", ""},
+	{"intel-gpu", "Data Center GPU Flex 170", []string{"one: n-0 gpu=0000-03-00-0-0x56c0", "one: n-0 gpu=0000-04-00-0-0x56c0"},
+		"0000-03-00-0-0x56c0:1000 0000-04-00-0-0x56c0:1000 0000-05-00-0-0x56c0:0", ""},
+	{"intel-gaudi", "", []string{"one: n-0 gaudi=0000-19-00-0-0x1020"}, "", ""},
+	{"amd-gpu", "AMD_Instinct_MI300X_OAM", []string{"pair: n-0 gpu=gpu-0-128 gpu=gpu-10-138"},
+		"gpu-0-128:1000 gpu-1-129:0 gpu-9-137:0 gpu-10-138:1000", ""},
+	{"amd-partitions", "AMD_Instinct_MI300X_OAM", []string{"eighth: n-0 gpu=gpu-0-cpx-nps1", "whole: n-0 gpu=gpu-1-spx-nps1",
+		"eighth: n-0 gpu=gpu-0-cpx-nps1", "whole: pending: cannot allocate all claims"}, "gpu-0-mutex:250 gpu-1-mutex:1000", ""},
+	{"google-tpu", "", []string{"all: n-0 tpu=0 tpu=1 tpu=2 tpu=3", "all: pending: cannot allocate all claims"}, "", ""},
+	{"dranet", "NVIDIA H100 80GB HBM3", []string{"near: n-0 gpu=gpu-2 gpu=gpu-3 nic=pci-0000-4c-00-0"},
+		"gpu-0:0 gpu-1:0 gpu-2:1000 gpu-3:1000", "the network card must be at the same root"},
+	{"example", "LATEST-GPU-MODEL", []string{"pair: n-0 a=gpu-0 b=gpu-1"}, "gpu-0:1000 gpu-1:1000 gpu-2:0 gpu-3:0", ""},
+	{"cpu", "", []string{"ten: n-0 cpu=cpudevnuma000", "ten: n-0 cpu=cpudevnuma000"}, "", ""},
+}
+
+// The slices of published drivers are read as what they are, and pods get their devices.
+func testDrivers(t *testing.T) {
+	files, err := filepath.Glob("testdata/drivers/*.yaml")
+	if err != nil || len(files) != len(driverCases) {
+		t.Errorf("%d files, %d cases, %v", len(files), len(driverCases), err)
+	}
+	for _, c := range driverCases {
+		t.Run(c.file, func(t *testing.T) {
+			l := newBed(t, casePools(), caseConfig(), plugin.Recording{})
+			ns := l.caseNamespace(t, nil)
+			text, err := os.ReadFile("testdata/drivers/" + c.file + ".yaml")
+			var all []unstructured.Unstructured
+			if err == nil {
+				err = yaml.UnmarshalStrict(text, &all)
+			}
+			fatal.If(t, err)
+			defer checkOther(t, "best", c.other)()
+			l.applyAll(t, ns, "best", all)
+			for i, pod := range c.pods {
+				template, want, _ := strings.Cut(pod, ": ")
+				p := claimPod(fmt.Sprint("p-", i), "best", template, "")
+				l.create(t, ns, p)
+				l.untilOutcome(t, ns, p.Name, want)
+			}
+			model, used := l.readCards(t, ns)
+			if model != c.model || used != c.cards {
+				t.Errorf("model %q, cards %q; want %q, %q", model, used, c.model, c.cards)
+			}
+		})
+	}
+}
+
+// readCards returns the model of a node's cards, and what the claims of a namespace use of each.
+func (l *lab) readCards(t *testing.T, ns string) (model, used string) {
+	t.Helper()
+	list, err := l.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+	fatal.If(t, err)
+	claims, err := l.client.ResourceV1().ResourceClaims(ns).List(t.Context(), metav1.ListOptions{})
+	fatal.If(t, err)
+	var in []*resourceapi.ResourceSlice
+	for i := range list.Items {
+		if cards.OfNode(&list.Items[i]) {
+			in = append(in, &list.Items[i])
+		}
+	}
+	slices.SortFunc(in, cards.Compare)
+	set := cards.Read(in)
+	if set == nil {
+		return "", ""
+	}
+	milli := make([]int64, len(set.Cards))
+	for _, c := range claims.Items {
+		if c.Status.Allocation != nil {
+			set.Count(milli, c.Status.Allocation.Devices.Results)
+		}
+	}
+	var out []string
+	for i, c := range set.Cards {
+		out = append(out, fmt.Sprintf("%s:%d", c.Name, milli[i]))
+	}
+	return set.Product, strings.Join(out, " ")
+}
+
+// A driver publishes its slice again and again, with its devices in another order, and takes it away now and then, while pods come through
+// both allocators. In the end each pod has a device, and no device has two.
+func (l *lab) testChangingSlices(t *testing.T) {
+	ns := l.caseNamespace(t, nil)
+	l.applyAll(t, ns, "best", readBase(t))
+	const devices = 8
+	s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "changing"}, Spec: resourceapi.ResourceSliceSpec{
+		Driver: "gpu.example.com", NodeName: ptr.To("n-0"), Pool: resourceapi.ResourcePool{Name: "n-0", Generation: 1, ResourceSliceCount: 1},
+	}}
+	for i := range devices {
+		s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{Name: fmt.Sprint("gpu-", i)})
+	}
+	api := l.client.ResourceV1().ResourceSlices()
+	publish := func() {
+		made, err := api.Create(t.Context(), s, metav1.CreateOptions{})
+		fatal.If(t, err)
+		s = made
+	}
+	publish()
+	for i := range devices {
+		l.create(t, ns, claimPod(fmt.Sprint("p-", i), []string{"best", upstreamProfile, "net"}[i%3], "one", ""))
+		s.Spec.Pool.Generation++
+		slices.Reverse(s.Spec.Devices)
+		if i%3 < 2 {
+			made, err := api.Update(t.Context(), s, metav1.UpdateOptions{})
+			fatal.If(t, err)
+			s = made
+			continue
+		}
+		fatal.If(t, api.Delete(t.Context(), s.Name, metav1.DeleteOptions{}))
+		s.ResourceVersion, s.UID = "", ""
+		publish()
+	}
+	l.bound(t, ns, devices)
+	on := map[string]string{}
+	for pod, device := range l.allocated(t, ns) {
+		if other, has := on[device]; has {
+			t.Errorf("%s and %s both have %s", pod, other, device)
+		}
+		on[device] = pod
+	}
+	if len(on) != devices {
+		t.Errorf("devices: %v", on)
+	}
 }

@@ -1,9 +1,14 @@
 package server
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +19,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/fatal"
+	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/policy/heuristic"
 )
 
@@ -192,4 +198,187 @@ func (l *lab) testModelDeleted(t *testing.T, file string) {
 	if n := l.metrics(t).sum("gnnsched_decision_duration_seconds_count", "profile", "gnn") - before; n != 5 {
 		t.Errorf("the network decided %v times, want 5", n)
 	}
+}
+
+// trainerEnv makes the test binary act as a trainer that writes the named checkpoint.
+const (
+	trainerEnv = "GNNSCHED_TEST_CHECKPOINT"
+	diesEnv    = "GNNSCHED_TEST_TRAINER_DIES"
+)
+
+// fakeTrainer writes a new checkpoint after every three steps, and fails at a step of a network that it
+// did not write. With diesEnv it fails after the first step.
+func fakeTrainer(path string) int {
+	c, err := checkpoint.Load(path)
+	var r *experience.Reader
+	if err == nil {
+		r, err = experience.NewReader(os.Stdin)
+	}
+	if err == nil {
+		fmt.Printf("starts with network %x\n", c.Fingerprint())
+	}
+	known := map[uint64]bool{}
+	for n := 1; err == nil; n++ {
+		var s experience.Step
+		if s, err = r.Next(); err != nil {
+			break
+		}
+		fmt.Printf("step %d of number %d\n", n, s.Number)
+		fmt.Println(experience.Report{Read: uint64(n), Updates: uint64(n / 3), Figures: map[string]float64{"loss": 0.5}}.Line())
+		a := c.Manifest.Architecture
+		known[c.Fingerprint()] = true
+		strange := !known[s.Network] || (s.Log < 0) != (a.Head == checkpoint.ActorCritic)
+		if strange && os.Getenv(diesEnv) == "" { // after a restart, steps of earlier networks still come
+			fmt.Printf("a step of network %x with log-probability %v\n", s.Network, s.Log)
+			return 4
+		}
+		if n%3 > 0 {
+			continue
+		}
+		c = checkpoint.Random(a, rand.New(rand.NewPCG(rand.Uint64(), 1)))
+		if err = c.Save(path); err == nil && os.Getenv(diesEnv) != "" {
+			return 3
+		}
+	}
+	fmt.Println("the stream ends:", err)
+	return 0
+}
+
+// A scheduler that learns, by either kind of head, sends its bindings to the trainer and loads the trainer's checkpoints. When it
+// stops, the trainer ends too, and no goroutine is left.
+func (l *lab) testLearning(t *testing.T) {
+	for _, variant := range []string{"gnn", "acdqn"} {
+		t.Run(variant, func(t *testing.T) { l.testVariantLearns(t, variant) })
+	}
+}
+
+func (l *lab) testVariantLearns(t *testing.T, variant string) {
+	file, name := network(t, variant, nil), "learns-"+variant
+	t.Setenv(trainerEnv, file)
+	stop := l.schedule(t, Profile{SchedulerName: name, Args: Args{Variant: variant, Checkpoint: file, Learn: learn(os.Args[0])}})
+	ns := l.namespace(t, name)
+	l.tooLarge(t, ns, name)
+	l.make(t, ns, name, 9)
+	l.bound(t, ns, 9)
+	fatal.Until(t, "steps to be sent and a network to be loaded", func() error {
+		m := l.metrics(t)
+		sent, loads := m.sum("gnnsched_learning_steps_total", "profile", name, "result", "sent"),
+			m.sum("gnnsched_checkpoint_loads_total", "profile", name, "result", "ok")
+		waited := m.sum("gnnsched_waited_total", "profile", name)
+		if sent != 9 || loads < 2 || waited != 1 {
+			return fmt.Errorf("%v steps sent, %v networks loaded, %v pods waited", sent, loads, waited)
+		}
+		read, updates, loss := m.sum("gnnsched_trainer_placements_total", "profile", name, "result", "read"),
+			m.sum("gnnsched_trainer_updates_total", "profile", name), m.sum("gnnsched_trainer_figure", "profile", name, "figure", "loss")
+		if read != 9 || updates != 3 || loss != 0.5 {
+			return fmt.Errorf("the trainer reported %v steps, %v updates, a loss of %v", read, updates, loss)
+		}
+		return nil
+	})
+	m := l.metrics(t)
+	for _, metric := range []string{"gnnsched_trainer_restarts_total", "gnnsched_fallbacks_total"} {
+		if n := m.sum(metric, "profile", name); n != 0 {
+			t.Errorf("%s is %v", metric, n)
+		}
+	}
+	stop()
+	// The API server in this process has goroutines of its own.
+	stacks := make([]byte, 16<<20)
+	fatal.Until(t, "no goroutine of the pipe or of a queue to be left after the scheduler has stopped", func() error {
+		all := stacks[:runtime.Stack(stacks, true)]
+		for _, name := range []string{"scheduler/experience.", "scheduler/decision."} {
+			if bytes.Contains(all, []byte(name)) {
+				return fmt.Errorf("a goroutine of %s runs", name) // it may still be closing
+			}
+		}
+		return nil
+	})
+}
+
+// A standby has no trainer, and loads what the leader's trainer writes. When it leads, it starts a trainer
+// with that. When it is told to stop, its trainer may finish.
+func (l *lab) testLearnerStandsBy(t *testing.T) {
+	file, name := network(t, "gnn", nil), "stands-by"
+	t.Setenv(trainerEnv, file)
+	other := stand(t, l.client, "other")
+	<-other.leads
+	var log lines
+	c := Config{Profiles: []Profile{{SchedulerName: name, Args: Args{Variant: "gnn", Checkpoint: file, Learn: learn(os.Args[0])}}},
+		QPS: 1000, LeaderElect: true}
+	stop := l.runOn(log.context(context.Background()), t, c, l.cluster.Kubeconfig())
+	log.wait(t, l, `Standby: another scheduler leads" "leader"="other"`)
+	written := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 32},
+		rand.New(rand.NewPCG(8, 8)))
+	if err := written.Save(file); err != nil {
+		t.Fatal(err)
+	}
+	fatal.Until(t, "the standby to load what another process wrote", func() error {
+		if n := log.count("Network loaded"); n != 2 {
+			return fmt.Errorf("%d networks loaded", n)
+		}
+		return nil
+	})
+	if n := log.count("Trainer: "); n > 0 {
+		t.Errorf("a standby has a trainer, which said %d lines", n)
+	}
+	other.stop()
+	log.wait(t, l, fmt.Sprintf("Trainer: starts with network %x", written.Fingerprint()))
+	ns := l.namespace(t, name)
+	l.make(t, ns, name, 2)
+	l.bound(t, ns, 2)
+	log.wait(t, l, "Trainer: step 2 of number 2")
+	stop()
+	if n := log.count("Trainer: the stream ends: EOF"); n != 1 {
+		t.Errorf("the trainer was not let finish: %v", log.all)
+	}
+}
+
+// wait waits for a line with a text.
+func (g *lines) wait(t *testing.T, l *lab, text string) {
+	t.Helper()
+	fatal.Until(t, "the line "+text, func() error {
+		if g.count(text) == 0 {
+			return errors.New("it is not in the log")
+		}
+		return nil
+	})
+}
+
+// tooLarge creates a pod that fits on no node.
+func (l *lab) tooLarge(t *testing.T, namespace, schedulerName string) {
+	t.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "too-large"}, Spec: corev1.PodSpec{
+		SchedulerName: schedulerName, Containers: []corev1.Container{{
+			Name: "main", Image: "registry.k8s.io/pause:3.10",
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1k")}},
+		}},
+	}}
+	if _, err := l.client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A trainer that dies is started again, and pods get nodes all the time.
+func (l *lab) testTrainerDies(t *testing.T) {
+	file := network(t, "gnn", nil)
+	t.Setenv(trainerEnv, file)
+	t.Setenv(diesEnv, "1")
+	defer l.schedule(t, Profile{SchedulerName: "dies", Args: Args{Variant: "gnn", Checkpoint: file, Learn: learn(os.Args[0])}})()
+	l.restarted(t, 1)
+	l.restarted(t, 2)
+}
+
+// restarted creates pods until the trainer has been started again n times.
+func (l *lab) restarted(t *testing.T, n float64) {
+	t.Helper()
+	ns := l.namespace(t, fmt.Sprint("trainer-dies-", n))
+	l.make(t, ns, "dies", 6)
+	l.bound(t, ns, 6)
+	fatal.Until(t, "the trainer to be started again", func() error {
+		m := l.metrics(t)
+		if got := m.sum("gnnsched_trainer_restarts_total", "profile", "dies"); got < n {
+			return fmt.Errorf("%v restarts", got)
+		}
+		return nil
+	})
 }

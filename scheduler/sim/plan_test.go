@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"gnnsched/internal/fatal"
 )
 
@@ -48,5 +50,44 @@ func TestPlan(t *testing.T) {
 	}
 	if o := env.Outcome(); env.Next() != -1 || o.Placed != len(running) || o.Unscheduled != len(env.Waiting()) || o.Arrived != len(plan) {
 		t.Errorf("%d of %d placed, %d wait: %+v", len(running), len(plan), len(env.Waiting()), o)
+	}
+}
+
+// Training episodes with valid seeds are never episodes of the evaluation, or of the choice of the best network.
+func TestApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		training := rapid.Uint64().Draw(t, "training")
+		if rapid.Bool().Draw(t, "small") {
+			training %= 4
+		}
+		first := rapid.Uint64Range(0, 2*evaluationEnd).Draw(t, "first")
+		n := rapid.IntRange(1, 100_000).Draw(t, "seeds")
+		if CheckTrainingSeed(training) != nil || CheckEvaluationSeeds(first, n) != nil {
+			return
+		}
+		episode := TrainingEpisode(training, rapid.Uint64Range(1, math.MaxUint32).Draw(t, "episode"))
+		if episode <= first+uint64(n)-1 || episode >= 1<<62 {
+			t.Fatalf("episode %d of --seed %d; the evaluation uses %d to %d", episode, training, first, first+uint64(n)-1)
+		}
+	})
+}
+
+func TestChecks(t *testing.T) {
+	for seed, ok := range map[uint64]bool{0: false, 1: true, maxTraining: true, maxTraining + 1: false, math.MaxUint64: false} {
+		if err := CheckTrainingSeed(seed); (err == nil) != ok {
+			t.Errorf("training with %d: %v", seed, err)
+		}
+	}
+	for _, c := range []struct {
+		first uint64
+		n     int
+		ok    bool
+	}{
+		{0, 1, true}, {evaluationEnd - 10, 10, true}, {evaluationEnd - 9, 10, false}, {evaluationEnd, 1, false}, {math.MaxUint64, 1, false},
+		{math.MaxUint64, 10, false},
+	} {
+		if err := CheckEvaluationSeeds(c.first, c.n); (err == nil) != c.ok {
+			t.Errorf("evaluation of %d from %d: %v", c.n, c.first, err)
+		}
 	}
 }

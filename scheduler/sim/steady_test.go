@@ -2,11 +2,13 @@ package sim
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gonum.org/v1/gonum/stat"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
@@ -144,6 +146,136 @@ func TestSteadyRepeats(t *testing.T) {
 			if d := cmp.Diff(want, x.Outcome(), cmpopts.EquateApprox(1e-9, 1e-12)); d != "" {
 				t.Errorf("after %d steps: %s", steps, d)
 			}
+		}
+	}
+}
+
+// timesOf draws the times of many deployments of three pods, in four fills.
+func timesOf(a Arrivals, seed uint64) (times []float64) {
+	const n, fills = 6000, 4
+	replicas := make([]int, n)
+	begin := make([]int, fills)
+	for i := range replicas {
+		replicas[i] = 3
+	}
+	for i := range begin {
+		begin[i] = i * n / fills
+	}
+	return a.process().times(rand.New(rand.NewPCG(seed, 2)), a, furtherDeployments{replicas, begin, 3 * n / fills})
+}
+
+// gaps returns the gaps between groups that arrive together, and the sizes of the groups.
+func gaps(times []float64) (gaps, together []float64) {
+	last, n := 0.0, 0.0
+	for i, t := range times {
+		if i > 0 && t == last {
+			n++
+			continue
+		}
+		if i > 0 {
+			together = append(together, n)
+		}
+		gaps = append(gaps, t-last)
+		last, n = t, 1
+	}
+	return gaps, append(together, n)
+}
+
+// Every process brings one pod per unit of time, its times ascend, and a seed gives the same times.
+func TestArrivalRates(t *testing.T) {
+	for _, a := range []Arrivals{{Process: poisson}, {Process: bursts}, {Process: bursts, Size: 0.01}, {Process: diurnal},
+		{Process: diurnal, Period: 0.2, Amplitude: 1}, {Process: atOnce}} {
+		var rate float64
+		const seeds = 20
+		for seed := range uint64(seeds) {
+			times := timesOf(a, seed)
+			for i := range times[1:] {
+				if times[i+1] < times[i] {
+					t.Fatalf("%+v: %v comes after %v", a, times[i+1], times[i])
+				}
+			}
+			rate += 18000 / times[len(times)-1] / seeds
+			if d := cmp.Diff(times, timesOf(a, seed)); d != "" {
+				t.Fatalf("%+v: the same seed again: %s", a, d)
+			}
+		}
+		if rate < 0.93 || rate > 1.12 {
+			t.Errorf("%+v: %.3f pods a unit of time", a, rate)
+		}
+	}
+}
+
+// The gaps of a Poisson process are exponential: their standard deviation is their mean.
+func TestArrivalPatterns(t *testing.T) {
+	single, one := gaps(timesOf(Arrivals{Process: poisson}, 1))
+	if m, s := stat.MeanStdDev(single, nil); math.Abs(m-3) > 0.15 || math.Abs(s/m-1) > 0.05 || stat.Mean(one, nil) != 1 {
+		t.Errorf("poisson: gaps of %.2f ± %.2f", m, s)
+	}
+	// A tenth of a fill of 4500 pods is 150 deployments of three.
+	if _, together := gaps(timesOf(Arrivals{Process: bursts}, 1)); together[0] != 150 || len(together) != 40 {
+		t.Errorf("bursts of %v", together)
+	}
+	if g, together := gaps(timesOf(Arrivals{Process: atOnce}, 1)); !cmp.Equal(g, []float64{4500, 4500, 4500, 4500}) || together[0] != 1500 {
+		t.Errorf("at once: %v after %v", together, g)
+	}
+	// The integral of 1 + A·sin over the first half of a period is 1/2 + A/π of the whole integral.
+	var first, all float64
+	for seed := range uint64(10) {
+		for _, x := range timesOf(Arrivals{Process: diurnal, Amplitude: 0.8}, seed) {
+			if x < 3*4500 {
+				all++
+				if math.Mod(x, 4500) < 2250 {
+					first++
+				}
+			}
+		}
+	}
+	if got, want := first/all, 0.5+0.8/math.Pi; math.Abs(got-want) > 0.02 {
+		t.Errorf("diurnal: %.3f of the pods come by day, want %.3f", got, want)
+	}
+}
+
+// Lifetimes have the configured mean, and residual lifetimes follow renewal theory: their mean is
+// E[X²] / 2E[X], and their distribution at x is ∫₀ˣ P(X > s) ds / E[X].
+func TestLifetimes(t *testing.T) {
+	const n, mean = 200_000, 50
+	for _, c := range []struct {
+		l         Lifetimes
+		tolerance float64
+		left      float64 // mean residual lifetime; 0: infinite
+	}{
+		{Lifetimes{}, 0.01, 50},
+		{Lifetimes{Distribution: exponentialEnd, Mean: 2}, 0.01, 100},
+		{Lifetimes{Distribution: paretoEnd, Alpha: 4}, 0.01, 50 * 9 / 16.0 * 4 / 2 / 2},
+		{Lifetimes{Distribution: paretoEnd, Alpha: 2.5}, 0.03, 0},
+		{Lifetimes{Distribution: logNormalEnd, Sigma: 0.5}, 0.01, 25 * math.Exp(0.25)},
+		{Lifetimes{Distribution: logNormalEnd}, 0.06, 0},
+	} {
+		rng := rand.New(rand.NewPCG(5, 5))
+		var sum, left, before, below float64
+		x := mean / 2.0
+		for range n {
+			whole := c.l.draw(rng, mean, false)
+			sum += whole / n
+			below += min(whole, x) / n // E[min(X, x)] = ∫₀ˣ P(X > s) ds
+			rest := c.l.draw(rng, mean, true)
+			left += rest / n
+			if rest <= x {
+				before += 1.0 / n
+			}
+		}
+		want := float64(mean)
+		if c.l.Mean != 0 {
+			want *= c.l.Mean
+		}
+		if math.Abs(sum/want-1) > c.tolerance {
+			t.Errorf("%+v: mean %.2f, want %.2f", c.l, sum, want)
+		}
+		if c.left != 0 && math.Abs(left/c.left-1) > 0.03 {
+			t.Errorf("%+v: %.2f left on average, want %.2f", c.l, left, c.left)
+		}
+		if want := below / want; math.Abs(before-want) > 0.01 {
+			t.Errorf("%+v: of what is left, %.3f is up to %v, want %.3f", c.l, before, x, want)
 		}
 	}
 }

@@ -4,10 +4,157 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 )
+
+// No mark contradicts the interval in its row, for any values: better and worse have an interval on one side of 0 and a p below 0.05, and
+// "no" has neither. Too few seeds mark nothing.
+func TestMarksNeverContradictIntervals(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seeds, policies := rapid.IntRange(1, 14).Draw(t, "seeds"), rapid.IntRange(1, 4).Draw(t, "policies")
+		value := rapid.OneOf(rapid.Map(rapid.IntRange(-3, 3), func(i int) float64 { return float64(i) }), rapid.Float64Range(-1, 1))
+		var list []Difference
+		var all []*Difference
+		for range policies {
+			shift := rapid.Float64Range(-1, 1).Draw(t, "shift")
+			ours, theirs := rapid.SliceOfN(value, seeds, seeds).Draw(t, "ours"), make([]float64, seeds)
+			for i := range ours {
+				ours[i] += shift
+			}
+			list = append(list, paired(ours, theirs))
+		}
+		for i := range list {
+			all = append(all, &list[i])
+		}
+		together(all...)
+		for _, d := range list {
+			apart, likely := d.Low > 0 || d.High < 0, d.Adjusted < level
+			var want Mark
+			switch {
+			case seeds < MinSeeds(policies):
+				want = Unmarked
+			case apart && likely && d.Mean < 0:
+				want = Lower
+			case apart && likely:
+				want = Higher
+			case apart || likely:
+				want = Unclear
+			default:
+				want = None
+			}
+			if d.Mark != want {
+				t.Fatalf("%+v is marked %q, want %q", d, d.Mark, want)
+			}
+			if likely && seeds < MinSeeds(policies) {
+				t.Fatalf("%+v: p %v on %d seeds, where no p can be so low", d, d.Adjusted, seeds)
+			}
+		}
+	})
+}
+
+func TestMinSeeds(t *testing.T) {
+	for comparisons, want := range map[int]int{0: 6, 1: 6, 2: 7, 3: 7, 4: 8, 13: 10, 28: 11} {
+		if got := MinSeeds(comparisons); got != want {
+			t.Errorf("%d comparisons: %d seeds, want %d", comparisons, got, want)
+		}
+	}
+}
+
+// The rule names the actual and the required number of seeds.
+func TestRule(t *testing.T) {
+	for _, c := range []struct {
+		samples, comparisons int
+		want                 string
+	}{
+		{5, 1, "Nothing is marked: a mark takes at least 6 seeds; you have 5."},
+		{5, 13, "Nothing is marked: a mark takes at least 6 seeds; you have 5. Marks among 13 comparisons take 10."},
+		{7, 13, "Nothing is marked: marks among 13 comparisons take at least 10 seeds; you have 7."},
+		{10, 13, "Better and worse mark a difference whose 95% interval excludes 0 and whose p is below 0.05 (Wilcoxon's signed-rank test, " +
+			"adjusted by Holm for 13 comparisons); unclear marks one with only one of the two."},
+	} {
+		if got := strings.ReplaceAll(Words.Rule(c.samples, c.comparisons), "\n", " "); got != c.want {
+			t.Errorf("%d seeds, %d comparisons: %q, want %q", c.samples, c.comparisons, got, c.want)
+		}
+	}
+}
+
+func TestWilcoxon(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		differences []float64
+		want        float64
+	}{
+		{"nothing", nil, 1},
+		{"no difference", []float64{0, 0, 0}, 1},
+		// The depression scores of Hollander & Wolfe (1973), p. 29; p from R's wilcox.test(paired = TRUE).
+		{"depression", []float64{1.83 - 0.878, 0.50 - 0.647, 1.62 - 0.598, 2.48 - 2.05, 1.68 - 1.06, 1.88 - 1.29, 1.55 - 1.06, 3.06 - 3.14,
+			1.30 - 1.29}, 0.0390625},
+		// Darwin's fifteen pairs of Zea mays, as in SciPy's documentation of scipy.stats.wilcoxon.
+		{"maize", []float64{6, 8, 14, 16, 23, 24, 28, 29, 41, -48, 49, 56, 60, -67, 75}, 0.041259765625},
+		{"ten of one sign", []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 2.0 / 1024},
+		{"even", []float64{1, -2, -3, 4}, 1},
+		{"ties", []float64{1, 1, 2, 3}, 2.0 / 16},
+		{"five equal ones", []float64{1, 1, 1, 1, 1}, 2.0 / 32}, // the normal approximation would give 0.037
+		// Ranks 1.5 1.5 3; one 1.5 is negative: 4 of the 8 signs have a sum of 1.5 or less, or of 4.5 or more.
+		{"a tie of two signs", []float64{-1, 1, 2}, 6.0 / 8},
+		{"a zero leaves three", []float64{0, 1, 2, 3}, 2.0 / 8},
+		// By hand: fifty equal ones have ranks 25.5: W = 1275, mean 637.5, variance 10731.25 - 124950/48.
+		{"fifty", slices.Repeat([]float64{1}, 50), math.Erfc(637 / math.Sqrt(10731.25-124950.0/48) / math.Sqrt2)},
+	} {
+		if got := Wilcoxon(c.differences); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// For few differences, also with zeros and ties, p equals the fraction of sign patterns that are at least as one-sided.
+func TestExactWilcoxonAgainstEnumeration(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := rapid.SliceOfN(rapid.Map(rapid.IntRange(-6, 6), func(i int) float64 { return float64(i) }), 1, 9).Draw(t, "differences")
+		ranks, sum, _ := signedRanks(d)
+		most := 0
+		for _, r := range ranks {
+			most += r
+		}
+		far := 0
+		for signs := range 1 << len(ranks) {
+			s := 0
+			for i, r := range ranks {
+				if signs>>i&1 == 1 {
+					s += r
+				}
+			}
+			if max(s, most-s) >= max(sum, most-sum) {
+				far++
+			}
+		}
+		if got, want := Wilcoxon(d), float64(far)/math.Exp2(float64(len(ranks))); math.Abs(got-want) > 1e-12 {
+			t.Fatalf("%v, want %v", got, want)
+		}
+	})
+}
+
+// p is a probability that does not change with the order, the scale or the common sign.
+func TestWilcoxonProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := rapid.SliceOfN(rapid.Map(rapid.IntRange(-30, 30), func(i int) float64 { return float64(i) }), 1, 70).Draw(t, "differences")
+		p := Wilcoxon(d)
+		if !(p > 0 && p <= 1) {
+			t.Fatalf("p = %v", p)
+		}
+		other := slices.Clone(d)
+		slices.Reverse(other)
+		for i := range other {
+			other[i] *= -4
+		}
+		if q := Wilcoxon(other); math.Abs(p-q) > 1e-9 {
+			t.Fatalf("p = %v, reversed, negated and scaled %v", p, q)
+		}
+	})
+}
 
 // The interval contains the true mean in about 95% of the cases, for few values and for many, and for any distribution. Only very skewed
 // values (a lognormal with a skewness of 6) need more than ten.
