@@ -77,11 +77,11 @@ func TestReferenceIsComplete(t *testing.T) {
 var fieldsOf = map[string][]string{
 	"reference/scheduler-config.md": {"scheduler/plugin/args.go Args", "scheduler/plugin/canary/canary.go Args",
 		"scheduler/plugin/args.go LearnArgs", "scheduler/usage/config.go Config", "internal/promapi/promapi.go Server",
-		"scheduler/plugin/traffic/config.go Config"},
+		"scheduler/plugin/traffic/prometheus.go Config"},
 	"reference/nodes.md": {"kwok/nodepool/pool.go Pool", "kwok/nodepool/devices.go Devices"},
 	"reference/scenario-file.md": {"scheduler/sim/config.go Config", "scheduler/sim/process.go Arrivals", "scheduler/sim/running.go Lifetimes", "scheduler/sim/attributes.go Attributes",
 		"scheduler/sim/trace.go Trace", "scheduler/sim/trace.go Resampling", "scheduler/sim/usage.go Usage", "scheduler/sim/traffic.go Traffic",
-		"scheduler/sim/traffic.go Flow", "scheduler/sim/openb.go OpenB", "scheduler/sim/mig.go MIG", "scheduler/sim/steady.go Steady", "internal/cluster/power.go PowerModel"},
+		"scheduler/sim/traffic.go Flow", "scheduler/sim/openb.go OpenB", "scheduler/sim/mig.go MIG", "scheduler/sim/openb.go Steady", "internal/cluster/usage.go PowerModel"},
 	"reference/record-format.md": {"workload/record/rows.go Pod", "workload/record/rows.go Node", "workload/record/rows.go Object",
 		"workload/record/rows.go Sample", "workload/record/rows.go Run"},
 }

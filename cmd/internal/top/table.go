@@ -14,6 +14,7 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/choice"
+	"gnnsched/internal/cluster"
 )
 
 // writeTable writes a row for each node in the style of kubectl, a row of totals, and the
@@ -181,3 +182,187 @@ func writeYAML(w io.Writer, f *state.Frame, before string) error {
 	_, err = io.WriteString(w, before+string(b))
 	return err
 }
+
+// The name and version of the schema below. Fields may be added to it, but never renamed or
+// removed.
+const (
+	apiVersion = "gnnsched.io/v1"
+	kind       = "ClusterTop"
+)
+
+// Document is a frame in JSON or YAML. Lists are never null. Times are RFC 3339. A fraction is requested / allocatable: 1 is full, more is
+// overcommitted.
+type Document struct {
+	APIVersion   string        `json:"apiVersion"` // gnnsched.io/v1
+	Kind         string        `json:"kind"`       // ClusterTop
+	Time         time.Time     `json:"time"`
+	Disconnected *disconnected `json:"disconnected,omitempty"` // absent while the API server answers
+	Totals       totals        `json:"totals"`
+	CPUSpread    spread        `json:"cpuSpread"`
+	Schedulers   []scheduler   `json:"schedulers"`
+	Nodes        []node        `json:"nodes"`   // in the order of --sort
+	Pending      []pendingPod  `json:"pending"` // oldest first
+}
+
+// disconnected says since when the API server has not answered; the figures are as old.
+type disconnected struct {
+	Since  time.Time `json:"since"`
+	Reason string    `json:"reason"`
+}
+
+// totals are sums: counts of all nodes, amounts of the workers, which are the nodes without a control-plane taint, or all nodes if there is
+// no other.
+type totals struct {
+	Nodes    int         `json:"nodes"`
+	Ready    int         `json:"ready"`
+	Cordoned int         `json:"cordoned"`
+	Workers  int         `json:"workers"`
+	Pending  int         `json:"pendingPods"`
+	CPU      cpuUsage    `json:"cpu"`
+	Memory   memoryUsage `json:"memory"`
+	GPU      deviceUsage `json:"gpu"`
+	Pods     podUsage    `json:"pods"`
+}
+
+// cpuUsage is in millicores.
+type cpuUsage struct {
+	Requested   int64   `json:"requestedMillicores"`
+	Used        *int64  `json:"usedMillicores,omitempty"` // absent: not measured
+	Allocatable int64   `json:"allocatableMillicores"`
+	Fraction    float64 `json:"fraction"`
+}
+
+// memoryUsage is in bytes.
+type memoryUsage struct {
+	Requested   int64   `json:"requestedBytes"`
+	Used        *int64  `json:"usedBytes,omitempty"` // absent: not measured
+	Allocatable int64   `json:"allocatableBytes"`
+	Fraction    float64 `json:"fraction"`
+}
+
+// deviceUsage counts GPUs. Requested is rounded down; RequestedMilli has the shares.
+type deviceUsage struct {
+	Requested      int64   `json:"requested"`
+	Allocatable    int64   `json:"allocatable"`
+	RequestedMilli int64   `json:"requestedMilli"`
+	Fraction       float64 `json:"fraction"`
+}
+
+// podUsage counts pods that have neither succeeded nor failed.
+type podUsage struct {
+	Count       int64   `json:"count"`
+	Allocatable int64   `json:"allocatable"`
+	Fraction    float64 `json:"fraction"`
+}
+
+// spread describes how the CPU fractions of the worker nodes differ; Std and Variance are of
+// the population.
+type spread struct {
+	Nodes    int     `json:"nodes"`
+	Mean     float64 `json:"mean"`
+	Std      float64 `json:"std"`
+	Variance float64 `json:"variance"`
+	Min      float64 `json:"min"`
+	Max      float64 `json:"max"`
+}
+
+// scheduler counts the pods that name one scheduler.
+type scheduler struct {
+	Name           string  `json:"name"`
+	Bound          int     `json:"boundPods"`
+	Pending        int     `json:"pendingPods"`
+	BoundPerSecond float64 `json:"boundPerSecond"` // in the last ten seconds
+}
+
+// node is a node with its pods' requests. Unknown strings are empty.
+type node struct {
+	Name       string      `json:"name"`
+	Status     string      `json:"status"`
+	Ready      bool        `json:"ready"`
+	Cordoned   bool        `json:"cordoned"`
+	Worker     bool        `json:"worker"` // no control-plane taint
+	Roles      []string    `json:"roles"`
+	Created    time.Time   `json:"createdAt"`
+	Version    string      `json:"version"`
+	Zone       string      `json:"zone"`
+	InternalIP string      `json:"internalIP"`
+	Taints     []string    `json:"taints"` // as key=value:Effect
+	CPU        cpuUsage    `json:"cpu"`
+	Memory     memoryUsage `json:"memory"`
+	GPU        deviceUsage `json:"gpu"`
+	GPUModel   string      `json:"gpuModel"`
+	GPUDevices []int64     `json:"gpuDevices"` // requested thousandths of each device
+	Pods       podUsage    `json:"pods"`
+}
+
+// pendingPod is a pod that waits for a node. Reason and message are empty before the first attempt.
+type pendingPod struct {
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	Scheduler string    `json:"scheduler"`
+	Created   time.Time `json:"createdAt"`
+	Reason    string    `json:"reason"`
+	Message   string    `json:"message"`
+	Needs     string    `json:"needs"` // node labels that it selects, as "disk=ssd"
+}
+
+// documentOf converts a frame. Nodes keep their order.
+func documentOf(f *state.Frame) Document {
+	t, s := &f.Totals, f.CPUSpread
+	d := Document{
+		APIVersion: apiVersion, Kind: kind, Time: f.Time.UTC(),
+		Totals: totals{
+			Nodes: t.Nodes, Ready: t.Ready, Cordoned: t.Cordoned, Workers: t.Workers, Pending: f.PendingCount,
+			CPU: cpu(t.CPU, t.Used), Memory: memory(t.Memory, t.Used), GPU: devices(t.GPU), Pods: pods(t.Pods),
+		},
+		CPUSpread:  spread{Nodes: s.Nodes, Mean: s.Mean, Std: s.Std, Variance: s.Std * s.Std, Min: s.Min, Max: s.Max},
+		Schedulers: []scheduler{}, Nodes: []node{}, Pending: []pendingPod{},
+	}
+	if f.Lost != nil {
+		d.Disconnected = &disconnected{Since: f.Lost.Since.UTC(), Reason: f.Lost.Reason}
+	}
+	for _, s := range f.Schedulers {
+		d.Schedulers = append(d.Schedulers, scheduler{Name: s.Name, Bound: s.Bound, Pending: s.Pending, BoundPerSecond: s.Rate})
+	}
+	for i := range f.Nodes {
+		d.Nodes = append(d.Nodes, nodeOf(&f.Nodes[i]))
+	}
+	for _, p := range f.Pending {
+		d.Pending = append(d.Pending, pendingPod{
+			Namespace: p.Namespace, Name: p.Name, Scheduler: p.Scheduler,
+			Created: p.Created.UTC(), Reason: p.Reason, Message: p.Message, Needs: p.Needs,
+		})
+	}
+	return d
+}
+
+func nodeOf(n *state.Node) node {
+	return node{
+		Name: n.Name, Status: n.Status, Ready: n.Ready, Cordoned: n.Cordoned, Worker: n.Worker,
+		Roles: append([]string{}, n.Roles...), Created: n.Created.UTC(), Version: n.Version, Zone: n.Zone,
+		InternalIP: n.InternalIP, Taints: append([]string{}, n.Taints...),
+		CPU: cpu(n.CPU, n.Used), Memory: memory(n.Memory, n.Used), GPU: devices(n.GPU), Pods: pods(n.Pods),
+		GPUModel: n.GPUModel, GPUDevices: append([]int64{}, n.Devices...),
+	}
+}
+
+func cpu(u state.Usage, used *state.Measured) cpuUsage {
+	out := cpuUsage{Requested: u.Requested, Allocatable: u.Allocatable, Fraction: u.Fraction()}
+	if used != nil {
+		out.Used = &used.CPU
+	}
+	return out
+}
+
+func memory(u state.Usage, used *state.Measured) memoryUsage {
+	out := memoryUsage{Requested: u.Requested, Allocatable: u.Allocatable, Fraction: u.Fraction()}
+	if used != nil {
+		out.Used = &used.Memory
+	}
+	return out
+}
+
+func devices(u state.Usage) deviceUsage {
+	return deviceUsage{u.Requested / cluster.DeviceMilli, u.Allocatable / cluster.DeviceMilli, u.Requested, u.Fraction()}
+}
+func pods(u state.Usage) podUsage { return podUsage{u.Requested, u.Allocatable, u.Fraction()} }

@@ -1,8 +1,10 @@
 package contender
 
 import (
+	"encoding/binary"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"gnnsched/internal/exit"
@@ -11,6 +13,7 @@ import (
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/server"
+	"gnnsched/scheduler/sim/vector"
 )
 
 // Kubernetes is the policy that scores as kube-scheduler does. On a cluster, kube-scheduler's own
@@ -68,4 +71,86 @@ func FileProfile(argument string) (server.Profile, error) {
 			"networks, heuristics and linear weights have a scheduler profile")
 	}
 	return server.Profile{SchedulerName: name, Args: server.Args{Policy: heuristic.FromWeights(file)}}, nil
+}
+
+// withFile matches the names of policies that end in the path of a file.
+var withFile = regexp.MustCompile(`^((?:[a-z-]+(?:=[^:]*)?:)*?)(linear:|stock:|mig:)(.+)$`)
+
+// from returns a contender with the origin of a name of --policies.
+func from(x eval.Contender, name string) eval.Contender {
+	o := eval.Origin{Policy: name}
+	if m := withFile.FindStringSubmatch(name); m != nil && (m[2] != "mig:" || strings.HasSuffix(name, ".json")) {
+		o.Policy, o.File = m[1]+m[2], m[3]
+	}
+	return known(x, o)
+}
+
+// fromFile returns a contender with the origin of an argument of --checkpoint.
+func fromFile(x eval.Contender, argument string) eval.Contender {
+	o := eval.Origin{Argument: true}
+	if of, ok := strings.CutPrefix(argument, running+":"); ok {
+		o.Policy, argument = running+":", of
+	}
+	name, path := splitArgument(argument)
+	o.Policy, o.File = o.Policy+name+"=", path
+	return known(x, o)
+}
+
+func known(x eval.Contender, o eval.Origin) eval.Contender {
+	x.Origin = &o
+	return x
+}
+
+// Of returns the contender of an origin. The contenders of one origin, in any process, make the same choices.
+func Of(o eval.Origin) (eval.Contender, error) {
+	if o.Policy == eval.Optimum {
+		return eval.Best(), nil
+	}
+	read := Named
+	if o.Argument {
+		read = load
+	}
+	return read(o.Policy + o.File)
+}
+
+// encode returns the name, type, shape and length of each array of the observation, and their bytes.
+func (r *round) encode() (list [][4]any, bytes [][]byte) {
+	a, w, rows, n := r.arrays, r.shape.Widths, r.arrays.Rows, len(r.seeds)
+	add := func(name, kind string, data any, shape ...int) {
+		b, err := binary.Append(nil, binary.LittleEndian, data)
+		if err != nil {
+			panic(err) // slices of numbers
+		}
+		list, bytes = append(list, [4]any{name, kind, shape, len(b)}), append(bytes, b)
+	}
+	add("candidate_offsets", "<i8", a.CandidateOffsets, n+1)
+	add("action_mask", "<u1", a.Mask[:rows.Candidates], rows.Candidates)
+	if w.Pod > 0 {
+		add("pod_x", "<f4", a.PodX, n, w.Pod)
+		add("cluster_x", "<f4", a.ClusterX, n, w.Cluster)
+		add("candidate_x", "<f4", a.CandidateX[:rows.Candidates*w.Candidate], rows.Candidates, w.Candidate)
+	}
+	if r.shape.Graph || r.shape.Raw {
+		add("candidate_node", "<i8", a.CandidateNode[:rows.Candidates], rows.Candidates)
+		add("node_offsets", "<i8", a.NodeOffsets, n+1)
+		add("zone_offsets", "<i8", a.ZoneOffsets, n+1)
+	}
+	if r.shape.Graph {
+		add("node_x", "<f4", a.NodeX[:rows.Nodes*w.Node], rows.Nodes, w.Node)
+		add("node_zone", "<i8", a.NodeZone[:rows.Nodes], rows.Nodes)
+		add("group_x", "<f4", a.GroupX[:rows.Groups*w.Group], rows.Groups, w.Group)
+		add("group_weight", "<f4", a.GroupWeight[:rows.Groups], rows.Groups)
+		add("group_node", "<i8", a.GroupNode[:rows.Groups], rows.Groups)
+	}
+	if r.shape.Graph && w.Path > 0 {
+		add("path_x", "<f4", a.PathX[:rows.Paths*w.Path], rows.Paths, w.Path)
+		add("path_weight", "<f4", a.PathWeight[:rows.Paths], rows.Paths)
+		add("path_candidate", "<i8", a.PathCandidate[:rows.Paths], rows.Paths)
+		add("path_node", "<i8", a.PathNode[:rows.Paths], rows.Paths)
+	}
+	if r.shape.Raw {
+		add("node_raw", "<i8", a.NodeRaw[:rows.Nodes*vector.RawNode], rows.Nodes, vector.RawNode)
+		add("pod_raw", "<i8", a.PodRaw, n, vector.RawPod)
+	}
+	return list, bytes
 }

@@ -220,3 +220,220 @@ func (c *Column) UnmarshalJSON(text []byte) error {
 	}
 	return nil
 }
+
+// Curve is a figure of a profile over the times of its samples.
+type Curve struct {
+	Name   string `json:"name"`   // short, for a table
+	Chart  string `json:"chart"`  // the title of the chart that it belongs into, with others of the same unit
+	About  string `json:"about"`  // what it is, in a sentence without a full stop
+	Values Column `json:"values"` // at each time
+}
+
+// figure says how a figure is shown. Counts are shown by the minute if rate is set, else as they are.
+type figure struct {
+	name  string
+	rate  bool
+	curve Curve
+}
+
+// figures are the known figures in the order in which they are shown. Others of the trainer follow them.
+var figures = []figure{
+	{Cost, false, Curve{Name: "cost", Chart: "Cost of the cluster",
+		About: "the objective's cost when pods came, mean between two reports; learning lowers it"}},
+	{Reward, false, Curve{Name: "reward", Chart: "Reward", About: "reward of a placement, mean between two reports of the trainer"}},
+	{Loss, false, Curve{Name: "loss", Chart: "Loss",
+		About: "loss of the updates, mean between two reports; of an actor-critic, the policy's"}},
+	{Score, false, Curve{Name: "held-out score", Chart: "Score on held-out episodes",
+		About: "of the last network that the guard judged, less is better"}},
+	{ScoreLimit, false, Curve{Name: "limit of the score", Chart: "Score on held-out episodes",
+		About: "the guard refuses a network with a score over this"}},
+	{Passed, false, Curve{Name: "networks passed", Chart: "Networks that the guard judged",
+		About: "networks that the guard let pass; the scheduler loads each of them"}},
+	{Refused, false, Curve{Name: "networks refused", Chart: "Networks that the guard judged",
+		About: "networks that the guard refused; the scheduler keeps the last one that passed"}},
+	{Updates, true, Curve{Name: "updates/min", Chart: "Updates a minute", About: "updates of the network that learns, a minute"}},
+	{Sent, true, Curve{Name: "placements/min", Chart: "Placements a minute", About: "placements that were sent to the trainer, a minute"}},
+	{Dropped, true, Curve{Name: "dropped/min", Chart: "Placements a minute", About: "placements that the trainer was too slow for, a minute"}},
+	{Unbound, true, Curve{Name: "not bound/min", Chart: "Placements a minute", About: "placements whose pod did not get its node, a minute"}},
+	{Overruled, true, Curve{Name: "overruled/min", Chart: "Placements a minute",
+		About: "placements in which other scores chose another node than the network, a minute"}},
+	{Stale, true, Curve{Name: "stale/min", Chart: "Placements that are not learned from, a minute",
+		About: "placements by another network than the one that learns, a minute"}},
+	{Missing, true, Curve{Name: "missing/min", Chart: "Placements that are not learned from, a minute",
+		About: "placements that are missing between those that the trainer read, a minute"}},
+	{explored, true, Curve{Name: "explored/min", Chart: "Random decisions a minute",
+		About: "random decisions a minute; of an actor-critic, nodes that were drawn and not the most likely"}},
+	{epsilon, false, Curve{Name: "epsilon", Chart: "Probability of a random decision",
+		About: "the probability with which the last decision was random; an actor-critic has none"}},
+	{waited, true, Curve{Name: "pods that wait/min", Chart: "Pods that found no node at first, a minute",
+		About: "pods that found no node at their first attempt, a minute"}},
+	{GradientNorm, false, Curve{Name: "gradient norm", Chart: "Norm of the gradient",
+		About: "norm of the gradient before clipping, mean between two reports"}},
+	{loads, false, Curve{Name: "weights read", Chart: "Weights read, restarts of the trainer",
+		About: "how many times the scheduler has read weights since it began"}},
+	{Restarts, false, Curve{Name: "trainer restarts", Chart: "Weights read, restarts of the trainer",
+		About: "how many times the trainer ended and was started again"}},
+}
+
+// Curves returns the curves of a profile, the most telling first.
+func (s Samples) Curves(profile string) []Curve {
+	columns := s.Profiles[profile]
+	var out []Curve
+	known := map[string]bool{Read: true} // sent says the same of the scheduler's side
+	for _, f := range figures {
+		known[f.name] = true
+		column, has := columns[f.name]
+		if !has {
+			continue
+		}
+		c := f.curve
+		if c.Values = column; f.rate {
+			c.Values = s.perMinute(column)
+		}
+		out = append(out, c)
+	}
+	for _, name := range slices.Sorted(maps.Keys(columns)) {
+		if !known[name] {
+			out = append(out, Curve{Name: name, Chart: name, About: "a figure of this trainer, mean between two reports", Values: columns[name]})
+		}
+	}
+	return out
+}
+
+// perMinute returns how much a count grew from each time to the next one, by the minute. The first value is not known.
+func (s Samples) perMinute(count Column) Column {
+	out := unknown(len(count))
+	for i := 1; i < len(count) && i < len(s.Times); i++ {
+		if seconds := s.Times[i] - s.Times[i-1]; seconds > 0 {
+			out[i] = max(count[i]-count[i-1], 0) / float64(seconds) * 60
+		}
+	}
+	return out
+}
+
+// Last returns the last value of a profile's figure that is known, and whether there is one.
+func (s Samples) Last(profile, name string) (v float64, known bool) {
+	return s.Profiles[profile][name].Last()
+}
+
+// Last returns the last value that is known, and whether there is one.
+func (c Column) Last() (v float64, known bool) {
+	for _, v := range slices.Backward(c) {
+		if !math.IsNaN(v) {
+			return v, true
+		}
+	}
+	return 0, false
+}
+
+// Names returns the names of the profiles in order.
+func (s Samples) Names() []string {
+	return slices.Sorted(maps.Keys(s.Profiles))
+}
+
+// counters are the names of figures that are counts, by the metric and the value of its label result.
+var counters = map[string]map[string]string{
+	"gnnsched_learning_steps_total":     {Sent: Sent, Dropped: Dropped, Unbound: Unbound, Overruled: Overruled},
+	"gnnsched_explored_total":           {"": explored},
+	"gnnsched_waited_total":             {"": waited},
+	"gnnsched_checkpoint_loads_total":   {"ok": loads},
+	"gnnsched_trainer_restarts_total":   {"": Restarts},
+	"gnnsched_trainer_placements_total": {Read: Read, Missing: Missing, Stale: Stale},
+	"gnnsched_trainer_updates_total":    {"": Updates},
+	"gnnsched_trainer_networks_total":   {Passed: Passed, Refused: Refused},
+}
+
+// learns is the metric that every profile that learns has, and no other.
+const learns = "gnnsched_learning_steps_total"
+
+// figuresOf reads the metrics of the profiles that learn: by profile, the figures by name.
+func figuresOf(families []*dto.MetricFamily) map[string]map[string]float64 {
+	out := map[string]map[string]float64{}
+	each(families, learns, func(labels map[string]string, _ float64) { out[labels["profile"]] = map[string]float64{} })
+	set := func(profile, name string, v float64) {
+		if values := out[profile]; values != nil && name != "" {
+			values[name] = v
+		}
+	}
+	// The trainer's come first, so that none of them takes the place of a count.
+	each(families, "gnnsched_trainer_figure", func(labels map[string]string, v float64) { set(labels["profile"], labels["figure"], v) })
+	each(families, "gnnsched_epsilon", func(labels map[string]string, v float64) { set(labels["profile"], epsilon, v) })
+	for name, results := range counters {
+		each(families, name, func(labels map[string]string, v float64) { set(labels["profile"], results[labels["result"]], v) })
+	}
+	return out
+}
+
+// each calls do with the labels and the value of each metric of a family.
+func each(families []*dto.MetricFamily, name string, do func(labels map[string]string, v float64)) {
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			do(labels, m.GetCounter().GetValue()+m.GetGauge().GetValue())
+		}
+	}
+}
+
+// The names of the figures of a profile that learns. The trainer reports those of the first group, the scheduler's metrics have those of
+// the second as labels or by names of their own, and everything that shows figures asks for them by these names.
+const (
+	Cost         = "cost"
+	Reward       = "reward"
+	Loss         = "loss"
+	GradientNorm = "gradient_norm"
+	Score        = "score"       // of the last network that the guard judged
+	ScoreLimit   = "score_limit" // over which the guard refuses a network
+
+	Read      = "read"    // placements that the trainer got
+	Missing   = "missing" // between those
+	Stale     = "stale"   // by another network than the one that learns
+	Updates   = "updates"
+	Passed    = "passed"  // networks that the guard let pass
+	Refused   = "refused" // networks that it refused
+	Sent      = "sent"    // placements to the trainer
+	Dropped   = "dropped" // because the trainer was too slow
+	Unbound   = "unbound" // whose pod did not get its node
+	Overruled = "overruled"
+	explored  = "explored" // random decisions
+	epsilon   = "epsilon"
+	waited    = "waited" // pods that found no node at first
+	loads     = "loads"  // how often the scheduler read weights
+	Restarts  = "restarts"
+)
+
+// totals are the titles of the counts since the scheduler began, in the order in which they are shown.
+var totals = []struct{ name, title string }{
+	{Sent, "To the trainer"}, {Dropped, "Dropped"}, {Unbound, "Not bound"}, {Overruled, "Overruled"}, {explored, "Explored"},
+	{waited, "Pods that waited"},
+	{Updates, "Updates"}, {Passed, "Networks passed"}, {Refused, "Networks refused"}, {loads, "Weights read"}, {Restarts, "Trainer restarts"},
+}
+
+// Total is a count since the scheduler began.
+type Total struct {
+	Title string   `json:"title"`
+	Count *float64 `json:"count"` // nil if it is not known
+}
+
+// Totals returns a profile's counts since the scheduler began.
+func (s Samples) Totals(profile string) []Total {
+	out := make([]Total, len(totals))
+	for i, t := range totals {
+		out[i].Title = t.title
+		if v, known := s.Last(profile, t.name); known {
+			out[i].Count = &v
+		}
+	}
+	return out
+}
+
+// Reported reports whether the trainer of a profile has said anything.
+func (s Samples) Reported(profile string) bool {
+	_, known := s.Last(profile, Read)
+	return known
+}
