@@ -25,73 +25,31 @@ type etcdLog struct {
 
 // zap returns the logger for etcd. A fatal message panics instead of ending the process.
 func (l *etcdLog) zap() *zap.Logger {
-	return zap.New(&zapCore{to: l, log: l.log.With().Str("source", "etcd").Logger()}, zap.WithFatalHook(zapcore.WriteThenPanic))
-}
-
-type zapCore struct {
-	to  *etcdLog
-	log zerolog.Logger
-}
-
-// Enabled implements zapcore.LevelEnabler.
-func (c *zapCore) Enabled(l zapcore.Level) bool {
-	return l > zapcore.WarnLevel || l == zapcore.WarnLevel && c.to.serving.Load()
-}
-
-// With implements zapcore.Core.
-func (c *zapCore) With(fields []zapcore.Field) zapcore.Core {
-	return &zapCore{to: c.to, log: c.log.With().Fields(zapFields(fields)).Logger()}
-}
-
-// Check implements zapcore.Core.
-func (c *zapCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if c.Enabled(e.Level) {
-		return ce.AddCore(e, c)
-	}
-	return ce
-}
-
-// Write implements zapcore.Core.
-func (c *zapCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	if c.to.ctx.Err() != nil {
-		return nil
-	}
-	level := zerolog.WarnLevel
-	if e.Level > zapcore.WarnLevel {
-		level = zerolog.ErrorLevel
-	}
-	c.log.WithLevel(level).Fields(zapFields(fields)).Msg(e.Message)
-	return nil
-}
-
-// Sync implements zapcore.Core.
-func (c *zapCore) Sync() error { return nil }
-
-func zapFields(fields []zapcore.Field) map[string]any {
-	m := zapcore.NewMapObjectEncoder()
-	for _, f := range fields {
-		f.AddTo(m)
-	}
-	return m.Fields
+	told := zap.LevelEnablerFunc(func(v zapcore.Level) bool { return v > zapcore.WarnLevel || v == zapcore.WarnLevel && l.serving.Load() })
+	lines := zapcore.NewJSONEncoder(zapcore.EncoderConfig{LevelKey: "level", MessageKey: "msg", EncodeLevel: zapcore.LowercaseLevelEncoder,
+		EncodeDuration: zapcore.StringDurationEncoder, EncodeTime: zapcore.RFC3339TimeEncoder})
+	to := logWriter{l.ctx, l.log.With().Str("source", "etcd").Logger(), nil}
+	return zap.New(zapcore.NewCore(lines, zapcore.AddSync(to), told), zap.WithFatalHook(zapcore.WriteThenPanic))
 }
 
 // kwokLogger returns a logger for kwok's controllers, which take it from their context. It passes
 // warnings and errors to log until ctx ends; later ones are about being stopped. Harmless errors
 // get level debug.
 func kwokLogger(ctx context.Context, log zerolog.Logger) *kwoklog.Logger {
-	return kwoklog.NewLogger(kwokWriter{ctx, log.With().Str("source", "kwok").Logger()}, kwoklog.LevelWarn)
+	return kwoklog.NewLogger(logWriter{ctx, log.With().Str("source", "kwok").Logger(), harmless}, kwoklog.LevelWarn)
 }
 
-// kwokWriter receives kwok's JSON log, one line at a time.
-type kwokWriter struct {
-	ctx context.Context
-	log zerolog.Logger
+// logWriter receives a JSON log, one line at a time.
+type logWriter struct {
+	ctx      context.Context
+	log      zerolog.Logger
+	harmless func(text string) bool
 }
 
 // Write implements io.Writer.
-func (w kwokWriter) Write(b []byte) (int, error) {
+func (w logWriter) Write(b []byte) (int, error) {
 	if w.ctx.Err() == nil {
-		etcdlog.Forward(w.log, b, harmless)
+		etcdlog.Forward(w.log, b, w.harmless)
 	}
 	return len(b), nil
 }
