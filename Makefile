@@ -292,7 +292,7 @@ UPBIN    := $(CURDIR)/.cache/upstream
 upstream: build
 	@test -z '$(TAG)' || { echo "Kubernetes' own suite runs with $(NEWEST) only" >&2; exit 2; }
 	@echo "building Kubernetes' scheduler_perf and etcd (minutes the first time)"
-	@cd $(UPSTREAM) && $(GO) build -o '$(UPBIN)/etcd' ./etcd && $(GO) test -c -o '$(UPBIN)/suite' ./suite
+	@cd $(UPSTREAM) && $(GO) build -o '$(UPBIN)/etcd' go.etcd.io/etcd/server/v3 && $(GO) test -c -o '$(UPBIN)/suite' ./suite
 
 .PHONY: bench-upstream
 bench-upstream: upstream ## Compare pods per second with the default profile in Kubernetes' scheduler_perf (an hour or more; SIZE, ONLY)

@@ -68,7 +68,6 @@ var may = map[string][]string{
 	"scheduler/plugin/traffic": {"internal/cluster", "internal/metric", "internal/promapi", "internal/files",
 		"internal/watched"},
 	"scheduler/plugin/userconfig": {"internal"},
-	"scheduler/schedbench":        {"scheduler/plugin"},
 	"scheduler/serve":             {"scheduler/advise", "scheduler/plugin", "internal/exit", "internal/files", "internal/metric"},
 	"scheduler/memcluster":        {"scheduler/advise", "scheduler/decision", "scheduler/objective", "scheduler/plugin", "internal"},
 	"scheduler/plan": {"scheduler/advise", "scheduler/memcluster", "scheduler/moves", "scheduler/objective", "scheduler/replay",
