@@ -17,8 +17,8 @@ import (
 	"gnnsched/internal/logging"
 	"gnnsched/internal/workers"
 	"gnnsched/scheduler/eval/contender"
+	"gnnsched/scheduler/eval/live"
 	"gnnsched/scheduler/eval/remote"
-	"gnnsched/scheduler/eval/soak"
 	"gnnsched/scheduler/eval/testbed"
 )
 
@@ -62,11 +62,11 @@ func runSoak(c *ucli.Context) error {
 		trainer = "" // the soak reports it
 	}
 	logging.DropKlog() // etcd's client complains there whenever the cluster is killed
-	return soak.Run(c.Context, soak.Config{
+	return live.Soak{
 		For: c.Duration("for"), Seed: c.Uint64("seed"), Nodes: c.Int("nodes"), Pods: c.Int("pods"),
 		Every: c.Duration("every"), Schedulers: c.Int("schedulers"), Kwokcluster: string(program), Scheduler: self, Trainer: trainer,
 		Out: c.App.Writer,
-	})
+	}.Run(c.Context)
 }
 
 func init() {

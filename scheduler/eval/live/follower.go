@@ -25,8 +25,8 @@ import (
 	"gnnsched/workload"
 )
 
-// Namespace is the namespace of the pods. The cluster has no other user.
-const Namespace = "default"
+// namespace is the namespace of the pods. The cluster has no other user.
+const namespace = "default"
 
 // follower keeps the cluster in step with one episode of the simulator.
 type follower struct {
@@ -84,7 +84,7 @@ func Pod(name, scheduler string, p *cluster.Pod) *corev1.Pod {
 	}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: Namespace, Labels: labels, Annotations: kube.GPUAnnotations(p.Requests, p.GPUModels),
+			Name: name, Namespace: namespace, Labels: labels, Annotations: kube.GPUAnnotations(p.Requests, p.GPUModels),
 		},
 		Spec: corev1.PodSpec{
 			SchedulerName: scheduler, NodeSelector: p.NodeSelector, Tolerations: kube.Tolerations(p.Tolerations),
@@ -98,7 +98,7 @@ func Pod(name, scheduler string, p *cluster.Pod) *corev1.Pod {
 }
 
 func (f *follower) create(ctx context.Context, p *corev1.Pod) (*corev1.Pod, error) {
-	created, err := f.client.CoreV1().Pods(Namespace).Create(ctx, p, metav1.CreateOptions{})
+	created, err := f.client.CoreV1().Pods(namespace).Create(ctx, p, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("create pod %s: %w", p.Name, err)
 	}
@@ -230,7 +230,7 @@ func (f *follower) decided(ctx context.Context, p *corev1.Pod) (pod *corev1.Pod,
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("kube-scheduler did not decide about pod %s for %v", p.Name, patience))
 	defer cancel()
 	named := fields.OneTermEqualSelector(metav1.ObjectNameField, p.Name)
-	source := cache.NewListWatchFromClient(f.client.CoreV1().RESTClient(), "pods", Namespace, named)
+	source := cache.NewListWatchFromClient(f.client.CoreV1().RESTClient(), "pods", namespace, named)
 	_, err = watchtools.Until(ctx, p.ResourceVersion, source, func(e watch.Event) (bool, error) {
 		pod, _ = e.Object.(*corev1.Pod)
 		if pod == nil || e.Type == watch.Deleted {
@@ -255,7 +255,7 @@ var immediately = metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 
 // delete deletes a pod without grace period.
 func (f *follower) delete(ctx context.Context, name string) error {
-	if err := f.client.CoreV1().Pods(Namespace).Delete(ctx, name, immediately); err != nil && !apierrors.IsNotFound(err) {
+	if err := f.client.CoreV1().Pods(namespace).Delete(ctx, name, immediately); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete pod %s: %w", name, err)
 	}
 	return nil
@@ -263,7 +263,7 @@ func (f *follower) delete(ctx context.Context, name string) error {
 
 // deleteAll deletes the pods with these fields without grace period.
 func (f *follower) deleteAll(ctx context.Context, fields string) error {
-	err := f.client.CoreV1().Pods(Namespace).DeleteCollection(ctx, immediately, metav1.ListOptions{FieldSelector: fields})
+	err := f.client.CoreV1().Pods(namespace).DeleteCollection(ctx, immediately, metav1.ListOptions{FieldSelector: fields})
 	if err != nil {
 		return fmt.Errorf("delete the pods: %w", err)
 	}
@@ -278,7 +278,7 @@ func (f *follower) clear(ctx context.Context) error {
 		}
 	}
 	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		list, err := f.client.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{Limit: 1})
+		list, err := f.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 		return err == nil && len(list.Items) == 0, err
 	})
 }

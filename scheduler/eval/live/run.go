@@ -178,10 +178,10 @@ func (c Config) createServices(ctx context.Context, client kubernetes.Interface,
 		}
 		known[owner] = true
 		s := &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: owner, Namespace: Namespace},
+			ObjectMeta: metav1.ObjectMeta{Name: owner, Namespace: namespace},
 			Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{workload.LabelName: owner}},
 		}
-		if _, err := client.CoreV1().Services(Namespace).Create(ctx, s, metav1.CreateOptions{}); err != nil {
+		if _, err := client.CoreV1().Services(namespace).Create(ctx, s, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create service %s: %w", owner, err)
 		}
 	}

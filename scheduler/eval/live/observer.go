@@ -1,4 +1,4 @@
-package soak
+package live
 
 import (
 	"context"
@@ -17,13 +17,12 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/eval/live"
 )
 
 // The keys of the pods and the claims in etcd begin with these.
 const (
-	podKeys   = "/registry/pods/" + live.Namespace + "/"
-	claimKeys = "/registry/resourceclaims/" + live.Namespace + "/"
+	podKeys   = "/registry/pods/" + namespace + "/"
+	claimKeys = "/registry/resourceclaims/" + namespace + "/"
 )
 
 // observer reads the history of the pods and the claims from etcd into a book, in one order. etcd keeps every

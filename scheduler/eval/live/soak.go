@@ -1,4 +1,4 @@
-package soak
+package live
 
 import (
 	"context"
@@ -21,11 +21,10 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
-	"gnnsched/scheduler/eval/live"
 )
 
-// Config sets the duration and the load of a soak.
-type Config struct {
+// Soak sets the duration and the load of a soak.
+type Soak struct {
 	For        time.Duration // pods come and go for so long; then the count takes a minute or two
 	Seed       uint64        // of pods, of faults and of their times
 	Nodes      int           // of the simulated cluster
@@ -41,7 +40,7 @@ type Config struct {
 }
 
 // Validate checks the values. Its errors have the exit code exit.Usage.
-func (c Config) Validate() error {
+func (c Soak) Validate() error {
 	switch {
 	case c.For < 10*time.Second:
 		return exit.Usagef("a soak of %v: choose 10s or more", c.For)
@@ -66,7 +65,7 @@ const (
 
 // soak is one run.
 type soak struct {
-	config Config
+	config Soak
 	dir    string
 	book   *book
 	client kubernetes.Interface
@@ -90,7 +89,7 @@ type soak struct {
 // Run soaks, and writes progress and the count to c.Out. Its error has exit code exit.Gate if anything
 // happened that must not. When ctx ends, Run writes the count so far. When it returns, all programs
 // that it started have ended; their files stay if something went wrong.
-func Run(ctx context.Context, c Config) (err error) {
+func (c Soak) Run(ctx context.Context) (err error) {
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -261,7 +260,7 @@ func (s *soak) churn(ctx, enough context.Context, r *rand.Rand) {
 func (s *soak) createPod(ctx context.Context, p *corev1.Pod) {
 	s.book.expect(p.Name)
 	insist(ctx, func() error {
-		_, err := s.client.CoreV1().Pods(live.Namespace).Create(ctx, p, metav1.CreateOptions{})
+		_, err := s.client.CoreV1().Pods(namespace).Create(ctx, p, metav1.CreateOptions{})
 		return err
 	})
 }
@@ -275,7 +274,7 @@ func (s *soak) deletePod(ctx context.Context, name string, gracefully bool) {
 	if !gracefully {
 		o.GracePeriodSeconds = new(int64)
 	}
-	insist(ctx, func() error { return s.client.CoreV1().Pods(live.Namespace).Delete(ctx, name, o) })
+	insist(ctx, func() error { return s.client.CoreV1().Pods(namespace).Delete(ctx, name, o) })
 }
 
 // stalled is the time without a pod that is bound or deleted after which draining ends.
@@ -286,7 +285,7 @@ const stalled = 2 * time.Minute
 func (s *soak) drain(ctx context.Context) error {
 	close(s.heal)
 	s.lostNodes.Wait()
-	sets := s.client.AppsV1().ReplicaSets(live.Namespace)
+	sets := s.client.AppsV1().ReplicaSets(namespace)
 	insist(ctx, func() error { // they go, and leave their pods
 		orphan := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}
 		err := sets.DeleteCollection(ctx, orphan, metav1.ListOptions{})
@@ -323,7 +322,7 @@ func (s *soak) compare(ctx context.Context) error {
 		for _, name := range s.book.names(func(*record) bool { return true }) {
 			s.deletePod(ctx, name, false)
 		}
-		list, err := s.client.CoreV1().Pods(live.Namespace).List(ctx, metav1.ListOptions{})
+		list, err := s.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -1,4 +1,4 @@
-package soak
+package live
 
 import (
 	"context"
@@ -84,7 +84,7 @@ func (s *soak) kills() (n int64) {
 const failingShare = 0.6
 
 // failing is the time in which everything fails. It is shorter where the rest must suffice to judge memory.
-func (c Config) failing() time.Duration {
+func (c Soak) failing() time.Duration {
 	share := time.Duration(failingShare * float64(c.For))
 	if c.For >= judgedFrom {
 		return min(share, c.For-memoryWarmup-memoryWindow)

@@ -1,4 +1,4 @@
-package soak
+package live
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/kwok/nodepool"
-	"gnnsched/scheduler/eval/live"
 )
 
 // urgent is the priority class of pods that preempt others.
@@ -39,19 +38,19 @@ var kinds = []kind{
 	{12, small, false, spread},
 	{12, small, false, preferZone},
 	{6, large, false, important},
-	{12, share, false, nil},
-	{4, share, false, onA100},
+	{12, portion, false, nil},
+	{4, portion, false, onA100},
 	{3, devices, false, nil},
-	{4, share, false, important},
-	{6, share, true, nil},
+	{4, portion, false, important},
+	{6, portion, true, nil},
 	{3, devices, true, nil},
-	{2, share, true, func(p *corev1.Pod) { claim(p, cluster.Resources{GPU: 1}) }}, // two claims
+	{2, portion, true, func(p *corev1.Pod) { claim(p, cluster.Resources{GPU: 1}) }}, // two claims
 	{3, small, false, extended},
 	{1, func(*rand.Rand) cluster.Resources { return cluster.Resources{MilliCPU: 10_000_000} }, false, tooLarge},
 }
 
 // setKinds are the kinds of the ReplicaSets' pods.
-var setKinds = []kind{{0, small, false, nil}, {0, share, false, nil}, {0, share, true, nil}}
+var setKinds = []kind{{0, small, false, nil}, {0, portion, false, nil}, {0, portion, true, nil}}
 
 // The shares of a device that pods request are multiples of shareStep thousandths, and the numbers of devices powers of two.
 const (
@@ -71,7 +70,7 @@ func cpu(r *rand.Rand, least, most int64) cluster.Resources {
 func small(r *rand.Rand) cluster.Resources { return cpu(r, 1, 10) }
 func large(r *rand.Rand) cluster.Resources { return cpu(r, 10, 60) }
 
-func share(r *rand.Rand) cluster.Resources {
+func portion(r *rand.Rand) cluster.Resources {
 	out := small(r)
 	out.GPUMilli = shareStep * (leastShare + r.Int64N(mostShare-leastShare+1))
 	return out
@@ -146,7 +145,7 @@ func (k kind) pod(r *rand.Rand, name, scheduler string) *corev1.Pod {
 	if k.claimed {
 		requests.GPU, requests.GPUMilli = 0, 0
 	}
-	p := live.Pod(name, scheduler, &cluster.Pod{Requests: requests})
+	p := Pod(name, scheduler, &cluster.Pod{Requests: requests})
 	if k.claimed {
 		claim(p, asked)
 	}
@@ -180,7 +179,7 @@ func (s *soak) createObjects(ctx context.Context) error {
 	for _, asked := range templates() {
 		t := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: templateOf(asked)}}
 		t.Spec.Spec = kube.Claim(asked, nil)
-		_, e := s.client.ResourceV1().ResourceClaimTemplates(live.Namespace).Create(ctx, t, metav1.CreateOptions{})
+		_, e := s.client.ResourceV1().ResourceClaimTemplates(namespace).Create(ctx, t, metav1.CreateOptions{})
 		err = errors.Join(err, e)
 	}
 	r := rand.New(rand.NewPCG(s.config.Seed, 2))
@@ -191,7 +190,7 @@ func (s *soak) createObjects(ctx context.Context) error {
 			Replicas: new(int32(replicas)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"set": profile}},
 			Template: corev1.PodTemplateSpec{ObjectMeta: p.ObjectMeta, Spec: p.Spec},
 		}}
-		_, e := s.client.AppsV1().ReplicaSets(live.Namespace).Create(ctx, set, metav1.CreateOptions{})
+		_, e := s.client.AppsV1().ReplicaSets(namespace).Create(ctx, set, metav1.CreateOptions{})
 		err = errors.Join(err, e)
 	}
 	if err != nil {

@@ -1,4 +1,4 @@
-package soak
+package live
 
 import (
 	"context"
@@ -202,18 +202,18 @@ func TestPodsFit(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	good := Config{For: time.Minute, Nodes: 20, Pods: 300, Schedulers: 2}
+	good := Soak{For: time.Minute, Nodes: 20, Pods: 300, Schedulers: 2}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}
-	for want, change := range map[string]func(*Config){
-		"a soak of 1s":      func(c *Config) { c.For = time.Second },
-		"3 nodes":           func(c *Config) { c.Nodes = 3 },
-		"5000 pods":         func(c *Config) { c.Pods = 5000 },
-		"a pause of -1s":    func(c *Config) { c.Every = -time.Second },
-		"0 schedulers":      func(c *Config) { c.Schedulers = 0 },
-		"6 schedulers":      func(c *Config) { c.Schedulers = 6 },
-		"1 pods at the sam": func(c *Config) { c.Pods = 1 },
+	for want, change := range map[string]func(*Soak){
+		"a soak of 1s":      func(c *Soak) { c.For = time.Second },
+		"3 nodes":           func(c *Soak) { c.Nodes = 3 },
+		"5000 pods":         func(c *Soak) { c.Pods = 5000 },
+		"a pause of -1s":    func(c *Soak) { c.Every = -time.Second },
+		"0 schedulers":      func(c *Soak) { c.Schedulers = 0 },
+		"6 schedulers":      func(c *Soak) { c.Schedulers = 6 },
+		"1 pods at the sam": func(c *Soak) { c.Pods = 1 },
 	} {
 		c := good
 		change(&c)
@@ -301,7 +301,7 @@ func TestFailing(t *testing.T) {
 		10 * time.Minute: 6 * time.Minute, 31 * time.Minute: 1116 * time.Second, 45 * time.Minute: 15 * time.Minute,
 		60 * time.Minute: 30 * time.Minute, 100 * time.Minute: 60 * time.Minute,
 	} {
-		if got := (Config{For: run}).failing(); got != want {
+		if got := (Soak{For: run}).failing(); got != want {
 			t.Errorf("everything fails for %v of %v, want %v", got, run, want)
 		}
 	}
