@@ -20,6 +20,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/cluster/mig"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload"
@@ -78,20 +79,23 @@ func rowsByName(nodes []*cluster.Node) map[string]int32 {
 
 // Pod returns a Kubernetes pod for a scheduler with the requests and constraints of a pod of the simulator.
 func Pod(name, scheduler string, p *cluster.Pod) *corev1.Pod {
-	labels := map[string]string{workload.LabelManagedBy: workload.ManagedBy}
+	labels, requests := map[string]string{workload.LabelManagedBy: workload.ManagedBy}, p.Requests
+	if p.Partition != mig.None { // a claim asks for it
+		requests.GPU, requests.GPUMilli = 0, 0
+	}
 	if p.Owner != "" {
 		labels[workload.LabelName] = p.Owner
 	}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: namespace, Labels: labels, Annotations: kube.GPUAnnotations(p.Requests, p.GPUModels),
+			Name: name, Namespace: namespace, Labels: labels, Annotations: kube.GPUAnnotations(requests, p.GPUModels),
 		},
 		Spec: corev1.PodSpec{
 			SchedulerName: scheduler, NodeSelector: p.NodeSelector, Tolerations: kube.Tolerations(p.Tolerations),
 			EnableServiceLinks: ptr.To(false),
 			Containers: []corev1.Container{{
 				Name: "app", Image: "none",
-				Resources: corev1.ResourceRequirements{Requests: kube.NonzeroResourceList(p.Requests), Limits: kube.GPUResourceList(p.Requests)},
+				Resources: corev1.ResourceRequirements{Requests: kube.NonzeroResourceList(requests), Limits: kube.GPUResourceList(requests)},
 			}},
 		},
 	}
@@ -125,19 +129,23 @@ func (f *follower) place(ctx context.Context) (choice eval.Choice, err error) {
 				len(f.env.Candidates()), refused)
 		}
 		f.running[arrival] = p
-		return f.choice(p)
+		return f.choice(ctx, p)
 	}
 }
 
 // choice translates the node and the devices of a bound pod into a choice in the simulator.
-func (f *follower) choice(p *corev1.Pod) (out eval.Choice, err error) {
+func (f *follower) choice(ctx context.Context, p *corev1.Pod) (out eval.Choice, err error) {
 	row, known := f.rows[poolName(p.Spec.NodeName)]
 	out.Candidate = slices.Index(f.env.Candidates(), row)
 	if !known || out.Candidate < 0 {
 		return out, fmt.Errorf("kube-scheduler bound pod %s to %s, where it does not fit according to the simulator", p.Name, p.Spec.NodeName)
 	}
 	n := f.env.Snapshot().Nodes[row]
-	if !n.HasDevices() {
+	switch {
+	case f.env.Pending().Partition != mig.None:
+		err = f.partition(ctx, &out, p, n)
+		return out, err
+	case !n.HasDevices():
 		return out, nil
 	}
 	if out.Devices = kube.Devices(p.Annotations); !n.FitsOn(f.env.Pending().Requests, out.Devices) {
@@ -151,7 +159,14 @@ func (f *follower) choice(p *corev1.Pod) (out eval.Choice, err error) {
 // has a new name, since events of an earlier pod may still come.
 func (f *follower) schedule(ctx context.Context, arrival int) (decided *corev1.Pod, refused string, err error) {
 	f.tries++
-	p, err := f.create(ctx, Pod(fmt.Sprintf("%s-%d-%d", f.trial, arrival, f.tries), f.scheduler, f.plan[arrival].Pod))
+	of := f.plan[arrival].Pod
+	p := Pod(fmt.Sprintf("%s-%d-%d", f.trial, arrival, f.tries), f.scheduler, of)
+	if of.Partition != mig.None {
+		err = f.claimPartition(ctx, p, of)
+	}
+	if err == nil {
+		p, err = f.create(ctx, p)
+	}
 	if err != nil {
 		return nil, "", err
 	}
@@ -213,8 +228,7 @@ func (f *follower) outcome(ctx context.Context) (sim.Outcome, error) {
 	if err != nil {
 		return sim.Outcome{}, err
 	}
-	o := sim.Measure(nodes)
-	o.GPU = devicesInUse(nodes)
+	o := measured(nodes, f.env.Config())
 	o.Cost = f.env.Config().Objective.Cost(nodes) + f.env.WaitingCost(left)
 	o.Arrived, o.Unscheduled = len(f.plan), unbound
 	o.Placed = o.Arrived - unbound

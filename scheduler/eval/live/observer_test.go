@@ -59,6 +59,7 @@ func startEtcd(t *testing.T, dir string) (stop func(), socket string) {
 // The observer reads every state of the pods of its namespace, also when etcd stops in between, and begins
 // with those before it came.
 func TestObserver(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	dir, err := os.MkdirTemp("", "soak") // the path of a socket must be short
 	fatal.If(t, err)
 	defer os.RemoveAll(dir)
@@ -225,11 +226,12 @@ func TestValidate(t *testing.T) {
 
 func TestMain(m *testing.M) {
 	logging.DropKlog() // etcd's client complains there while etcd is stopped
-	goleak.VerifyTestMain(m)
+	m.Run()
 }
 
 // A program is started again when it ends. Only unrequested ends are reported.
 func TestProgram(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	file := filepath.Join(t.TempDir(), "output")
 	p := &program{name: "test", path: "sh", log: file, args: []string{
 		"-c", "echo started; trap 'exit 0' INT; while :; do sleep 0.02; done",

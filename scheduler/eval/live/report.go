@@ -118,6 +118,21 @@ func (r *Report) comparison(of func(Trial) sim.Outcome) *eval.Comparison {
 	return eval.Collect(r.Trials, func(t Trial) (string, uint64, sim.Outcome) { return t.Policy, t.Seed, of(t) })
 }
 
+// measured measures the nodes at the end of an episode. GPUs with partitions do not count: claims hold them, and nodes do not show that.
+func measured(nodes []*cluster.Node, c sim.Config) sim.Outcome {
+	if c.MIG != nil {
+		nodes = slices.Clone(nodes)
+		for i, n := range nodes {
+			bare := *n
+			bare.Allocatable.GPU, bare.Requested.GPU, bare.Requested.GPUMilli = 0, 0, 0
+			nodes[i] = &bare
+		}
+	}
+	o := sim.Measure(nodes)
+	o.GPU = devicesInUse(nodes)
+	return o
+}
+
 // devicesInUse returns the allocated fraction of the GPU capacity, or nil without GPUs.
 func devicesInUse(nodes []*cluster.Node) *sim.GPUOutcome {
 	var used, all int64

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
+	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/exit"
-	"gnnsched/kwok/nodepool"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/policy"
@@ -58,9 +58,13 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s has traffic or usage, which pods of a simulated cluster do not have",
 			c.Scenario.Name), "leave --live out, or choose another scenario")
 	}
+	if m := c.Scenario.MIG; m != nil && m.Load > 0 {
+		return nil, exit.New(exit.Usage, fmt.Errorf("pods of scenario %s leave, and a cluster frees their partitions later than the simulator",
+			c.Scenario.Name), "choose a scenario with loads in place of load")
+	}
 	r := &Report{Scenario: c.Scenario, Seeds: c.Seeds}
-	together := len(c.Contenders) // on one cluster
-	if c.Scenario.Lose > 0 || c.Race != nil {
+	together := len(c.Contenders)                                      // on one cluster
+	if c.Scenario.Lose > 0 || c.Scenario.MIG != nil || c.Race != nil { // claims are freed some time after their pods left
 		together = 1
 	}
 	for i, seed := range c.Seeds {
@@ -104,7 +108,7 @@ func (c Config) onCluster(ctx context.Context, i, from int, trials []Trial) erro
 	if err := env.Reset(c.Seeds[i]); err != nil {
 		return err
 	}
-	nodes, err := yaml.Marshal(map[string]any{"pools": nodepool.Single(env.Snapshot().Nodes, nodepool.InCapacity)})
+	nodes, err := yaml.Marshal(map[string]any{"pools": poolsOf(env.Snapshot().Nodes)})
 	if err != nil {
 		return fmt.Errorf("encode the nodes: %w", err)
 	}
@@ -275,10 +279,12 @@ func (e *episode) step(ctx context.Context) error {
 		}
 		e.simulated[env.Next()] = left[1:]
 	}
-	if e.policy.best(choice.Candidate) {
+	if best, err := e.policy.best(env, choice); err != nil {
+		return err
+	} else if best {
 		t.Best++
 	}
-	env.StepOn(choice.Candidate, choice.Devices)
+	env.StepAt(choice.Candidate, choice.Devices, choice.Start)
 	if err := e.follower.lose(ctx); err != nil {
 		return err
 	}
@@ -287,10 +293,8 @@ func (e *episode) step(ctx context.Context) error {
 
 // atEnd returns the outcome at the end of the simulator's episode. Unlike env.Outcome, it has no averages over the episode.
 func atEnd(env *sim.Env) sim.Outcome {
-	nodes := env.Snapshot().Nodes
 	all := env.Outcome()
-	o := sim.Measure(nodes)
-	o.GPU = devicesInUse(nodes)
+	o := measured(env.Snapshot().Nodes, env.Config())
 	o.Cost, o.Arrived = all.Cost, all.Arrived
 	o.Placed, o.Unscheduled = all.Placed, all.Unscheduled
 	return o
@@ -313,8 +317,12 @@ func (j *judge) ask(env *sim.Env) error {
 // cluster are in another order, which changes the rounding of sums.
 const tolerance = 1e-4
 
-// best tells whether a candidate has the highest score.
-func (j *judge) best(choice int) bool {
-	best := j.scores[policy.Best(j.scores)]
-	return best-j.scores[choice] <= tolerance*max(best, -best, 1)
+// best tells whether a choice has the highest score, and a partition lies where the policy puts it.
+func (j *judge) best(env *sim.Env, c eval.Choice) (bool, error) {
+	best, pod := j.scores[policy.Best(j.scores)], env.Pending()
+	if best-j.scores[c.Candidate] > tolerance*max(best, -best, 1) || pod.Partition == mig.None {
+		return best-j.scores[c.Candidate] <= tolerance*max(best, -best, 1), nil
+	}
+	on, start, err := eval.Place(j.policy, env.Snapshot().Nodes[env.Candidates()[c.Candidate]], pod)
+	return on == c.Devices && start == c.Start, err
 }
