@@ -1,12 +1,19 @@
 package decision
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
+
+	"gopkg.in/natefinch/lumberjack.v2"
 )
 
 // DefaultBookSize is the default number of decisions that a scheduler keeps in memory. One takes about 4 KB.
@@ -151,4 +158,171 @@ func queryOf(r *http.Request) (q Query, err error) {
 		}
 	}
 	return q, nil
+}
+
+// A journal of maxMegabytes is renamed, with its time in the name, and a new one begun. The oldest is deleted when
+// there are more than maxBackups besides the current one. So all take at most 500 MB.
+const (
+	maxMegabytes = 100
+	maxBackups   = 4
+)
+
+// Journal writes records to a file, one JSON object a line. It is safe for concurrent use.
+type Journal struct {
+	path   string
+	failed func(err error, lost uint64)
+
+	mu   sync.Mutex
+	lost uint64 // records that could not be written since the last that could
+	file io.WriteCloser
+	line []byte
+	torn bool // whether the file may end inside a line
+}
+
+// OpenJournal opens the file, which only its owner may read: it names pods. failed is called for the first of several records that cannot
+// be written, for example on a full disk, and once more when writing works again, with a nil error and the number of lost records. It is
+// also called, with a nil error and 1, if the last record in the file is partial and was cut off.
+func OpenJournal(path string, failed func(err error, lost uint64)) (*Journal, error) {
+	// lumberjack opens the file at the first line, which is too late for a usage error.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	cut, torn, err := whole(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	if cut {
+		failed(nil, 1)
+	}
+	file := &lumberjack.Logger{Filename: path, MaxSize: maxMegabytes, MaxBackups: maxBackups}
+	return &Journal{path: path, file: file, failed: failed, torn: torn}, nil
+}
+
+// whole cuts off a partial record at the end of the file: the writer was killed, or the disk was full. Other text without a line feed
+// stays: a record that lacks nothing else, or a file of another kind. torn reports whether there is such text. whole fails for folders,
+// pipes and the like.
+func whole(f *os.File) (cut, torn bool, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return false, false, err
+	}
+	if !info.Mode().IsRegular() {
+		return false, false, fmt.Errorf("%s is not a regular file", f.Name())
+	}
+	from := max(info.Size()-maxLine, 0)
+	tail := make([]byte, info.Size()-from)
+	if _, err := f.ReadAt(tail, from); err != nil && !errors.Is(err, io.EOF) {
+		return false, false, err
+	}
+	last := bytes.LastIndexByte(tail, '\n') + 1
+	switch _, faulty := ParseRecord(tail[last:]); {
+	case last == len(tail):
+		return false, false, nil
+	case faulty == nil || !begun(tail[last:]) || last == 0 && from > 0:
+		return false, true, nil
+	}
+	return true, false, f.Truncate(from + int64(last))
+}
+
+// begun reports whether a text is the beginning of a record.
+func begun(text []byte) bool {
+	head := fmt.Appendf(nil, `{"schema":%d,`, schemaVersion)
+	n := min(len(head), len(text))
+	return bytes.Equal(head[:n], text[:n])
+}
+
+// write writes a record as a line.
+func (j *Journal) write(r Record) {
+	text, err := json.Marshal(r)
+	if err != nil { // a score that is not finite, which no policy may give
+		j.failed(fmt.Errorf("write a decision: %w", err), 1)
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.line = j.line[:0]
+	if j.torn {
+		j.line = append(j.line, '\n')
+	}
+	j.line = append(append(j.line, text...), '\n')
+	n, err := j.file.Write(j.line)
+	switch {
+	case err == nil:
+		j.torn = false
+	case n > 0:
+		j.torn = j.takeBack(n) != nil
+	}
+	if err != nil {
+		err = fmt.Errorf("write a decision: %w", err)
+	}
+	j.wrote(err)
+}
+
+// wrote notes that a record was written, or that it is lost. Only the first error in a row is told.
+func (j *Journal) wrote(err error) {
+	switch {
+	case err == nil && j.lost > 0:
+		j.failed(nil, j.lost)
+		j.lost = 0
+	case err != nil:
+		if j.lost == 0 {
+			j.failed(err, 1)
+		}
+		j.lost++
+	}
+}
+
+// takeBack cuts the last bytes off the file: the part of a line that reached the disk.
+func (j *Journal) takeBack(bytes int) error {
+	if err := j.file.Close(); err != nil { // the next write opens it again
+		return err
+	}
+	info, err := os.Stat(j.path)
+	if err != nil {
+		return err
+	}
+	return os.Truncate(j.path, info.Size()-int64(bytes))
+}
+
+// Close closes the file. Later decisions open it again.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.file.Close()
+}
+
+// maxLine is the longest line that is read, in bytes.
+const maxLine = 2 << 20
+
+// ReadRecords calls each with the records of a file that a Journal wrote, in their order. The last line may be cut off. For any other
+// file it returns an error with the file and the line.
+func ReadRecords(path string, each func(Record)) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines, faulty := bufio.NewScanner(f), error(nil)
+	number, records := 0, 0
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		if number++; len(lines.Bytes()) == 0 {
+			continue
+		}
+		r, err := ParseRecord(lines.Bytes())
+		if err != nil { // a torn line of a killed writer, unless no line is a record
+			faulty = fmt.Errorf("%s:%d: %w", path, number, err)
+			continue
+		}
+		records++
+		each(r)
+	}
+	if err := lines.Err(); err != nil { // the rest may be newer
+		return fmt.Errorf("%s:%d: %w", path, number+1, err)
+	}
+	if records == 0 && faulty != nil {
+		return faulty
+	}
+	return nil
 }

@@ -11,7 +11,7 @@
 //
 // The programs are child processes, started as a user would start them. The count is independent of
 // them: it reads every state that a pod or a claim ever had from the cluster's etcd, whose history is complete and
-// in order, also across restarts of the cluster. The rules are in book.go and claims.go:
+// in order, also across restarts of the cluster. The rules are in book.go:
 //
 //   - lost: a pod that the API server accepted was never bound, although the cluster was empty at the
 //     end; or, if it fits on no node, was never reported as unschedulable
@@ -31,6 +31,6 @@
 // room at the same time. Such collisions are counted and are no violations.
 //
 // A run has three parts. In the first, everything fails. In the second, no scheduler and no cluster is
-// killed, so that the memory of the schedulers can be compared over time (memory.go). In the third, no
+// killed, so that the memory of the schedulers can be compared over time (soak.go). In the third, no
 // pods are created, and pods are deleted until those that wait have been bound.
 package live
