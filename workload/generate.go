@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fault"
 )
 
 // Generator draws a random plan. The sequence of Deployments depends only on the seed, the shapes and the replica range; target, capacity
@@ -31,48 +32,32 @@ const MaxTarget = 2
 
 // Validate returns every fault of the settings, in the words of runsim's flags.
 func (g Generator) Validate() error {
-	var errs []error
-	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
+	bad := &fault.List{}
 	for _, t := range []struct {
 		flag string
 		v    float64
 	}{{"cpu-load", g.Target.CPU}, {"mem-load", g.Target.Memory}, {"pod-load", g.Target.Pods}} {
-		if !(t.v > 0 && t.v <= MaxTarget) {
-			bad("%s %v must be a fraction over 0 and at most %d; 0.20 is 20%%", t.flag, t.v, MaxTarget)
-		}
+		bad.If(!(t.v > 0 && t.v <= MaxTarget), "%s %v must be a fraction over 0 and at most %d; 0.20 is 20%%", t.flag, t.v, MaxTarget)
 	}
-	if g.Fills < 1 || g.Fills > 10_000 {
-		bad("cluster-resets %d must be 1 to 10000", g.Fills)
-	}
-	if g.ReplicasMin < 1 || g.ReplicasMax > MaxReplicas || g.ReplicasMin > g.ReplicasMax {
-		bad("replicas %d to %d must be a range within 1 to %d", g.ReplicasMin, g.ReplicasMax, MaxReplicas)
-	}
-	errs = append(errs, g.validateShapes()...)
-	return errors.Join(errs...)
+	bad.If(g.Fills < 1 || g.Fills > 10_000, "cluster-resets %d must be 1 to 10000", g.Fills)
+	bad.If(g.ReplicasMin < 1 || g.ReplicasMax > MaxReplicas || g.ReplicasMin > g.ReplicasMax,
+		"replicas %d to %d must be a range within 1 to %d", g.ReplicasMin, g.ReplicasMax, MaxReplicas)
+	g.validateShapes(bad)
+	return bad.Err()
 }
 
-func (g Generator) validateShapes() (errs []error) {
-	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
+func (g Generator) validateShapes(bad *fault.List) {
 	if g.Requests != nil {
-		if len(g.Shapes) > 0 {
-			bad("requests: set either requests or shapes, not both")
-		}
-		if err := g.Requests.Validate(); err != nil {
-			bad("requests.%w", err)
-		}
-		return errs
+		bad.If(len(g.Shapes) > 0, "requests: set either requests or shapes, not both")
+		bad.In("requests.", g.Requests.Validate())
+		return
 	}
 	var weight float64
 	for _, s := range g.Shapes {
-		if err := s.Validate(); err != nil {
-			bad("shape %q: %w", s.Name, err)
-		}
+		bad.In(fmt.Sprintf("shape %q: ", s.Name), s.Validate())
 		weight += s.Weight
 	}
-	if !(weight > 0) || math.IsInf(weight, 0) {
-		bad("shapes: no shape has a weight over 0")
-	}
-	return errs
+	bad.If(!(weight > 0) || math.IsInf(weight, 0), "shapes: no shape has a weight over 0")
 }
 
 // The errors of Plan that depend on the cluster.

@@ -3,7 +3,6 @@ package workload
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fault"
 	"gnnsched/workload/usage"
 )
 
@@ -42,95 +42,65 @@ type Shape struct {
 // Validate returns every value that Kubernetes or the generator would refuse. Each error
 // begins with the field's name in a shapes file.
 func (s Shape) Validate() error {
-	var errs []error
-	add := func(field, format string, a ...any) {
-		errs = append(errs, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, a...)))
-	}
+	bad := &fault.List{}
 	if p := validation.IsValidLabelValue(s.Name); len(p) > 0 {
-		add("name", "%q: %s", s.Name, p[0])
+		bad.Add("name: %q: %s", s.Name, p[0])
 	}
-	if s.Weight < 0 || math.IsNaN(s.Weight) || math.IsInf(s.Weight, 0) {
-		add("weight", "%v must be 0 or more", s.Weight)
-	}
+	bad.If(s.Weight < 0 || math.IsNaN(s.Weight) || math.IsInf(s.Weight, 0), "weight: %v must be 0 or more", s.Weight)
 	r, l := s.Requests, s.Limits
-	if r.MilliCPU < 0 || r.MilliCPU > cluster.MaxMilliCPU {
-		add("requests.cpu", "%s is out of range", cluster.FormatCPU(r.MilliCPU))
-	}
-	if r.Memory < 0 || r.Memory > cluster.MaxMemory {
-		add("requests.memory", "%s is out of range", cluster.FormatMemory(r.Memory))
-	}
-	if r.GPU < 0 || r.GPU > MaxGPUs {
-		add("requests.gpu", "%d is not 0 to %d", r.GPU, MaxGPUs)
-	}
-	if r.GPUMilli < 0 || r.GPUMilli >= cluster.DeviceMilli {
-		add("requests.gpuMilli", "%d is not 1 to %d thousandths of one device", r.GPUMilli, cluster.DeviceMilli-1)
-	}
-	if r.GPUMilli > 0 && r.GPU > 0 {
-		add("requests.gpuMilli", "a pod can request whole GPUs or a share of one, not both")
-	}
-	if slices.Contains(s.GPUModels, "") {
-		add("gpuModels", "a model's name is empty")
-	}
-	if r.Pods != 1 {
-		add("requests.pods", "%d must be 1: a shape is one pod", r.Pods)
-	}
-	if l.Pods != 0 || l.GPU != 0 || l.GPUMilli != 0 {
-		add("limits", "only CPU and memory can have limits")
-	}
-	if l.MilliCPU != 0 && l.MilliCPU < r.MilliCPU {
-		add("limits.cpu", "%s is less than the request of %s", cluster.FormatCPU(l.MilliCPU), cluster.FormatCPU(r.MilliCPU))
-	}
-	if l.Memory != 0 && l.Memory < r.Memory {
-		add("limits.memory", "%s is less than the request of %s", cluster.FormatMemory(l.Memory), cluster.FormatMemory(r.Memory))
-	}
-	validateLabels("labels", s.Labels, true, add)
-	validateLabels("nodeSelector", s.NodeSelector, false, add)
+	bad.If(r.MilliCPU < 0 || r.MilliCPU > cluster.MaxMilliCPU, "requests.cpu: %s is out of range", cluster.FormatCPU(r.MilliCPU))
+	bad.If(r.Memory < 0 || r.Memory > cluster.MaxMemory, "requests.memory: %s is out of range", cluster.FormatMemory(r.Memory))
+	bad.If(r.GPU < 0 || r.GPU > MaxGPUs, "requests.gpu: %d is not 0 to %d", r.GPU, MaxGPUs)
+	bad.If(r.GPUMilli < 0 || r.GPUMilli >= cluster.DeviceMilli,
+		"requests.gpuMilli: %d is not 1 to %d thousandths of one device", r.GPUMilli, cluster.DeviceMilli-1)
+	bad.If(r.GPUMilli > 0 && r.GPU > 0, "requests.gpuMilli: a pod can request whole GPUs or a share of one, not both")
+	bad.If(slices.Contains(s.GPUModels, ""), "gpuModels: a model's name is empty")
+	bad.If(r.Pods != 1, "requests.pods: %d must be 1: a shape is one pod", r.Pods)
+	bad.If(l.Pods != 0 || l.GPU != 0 || l.GPUMilli != 0, "limits: only CPU and memory can have limits")
+	bad.If(l.MilliCPU != 0 && l.MilliCPU < r.MilliCPU,
+		"limits.cpu: %s is less than the request of %s", cluster.FormatCPU(l.MilliCPU), cluster.FormatCPU(r.MilliCPU))
+	bad.If(l.Memory != 0 && l.Memory < r.Memory,
+		"limits.memory: %s is less than the request of %s", cluster.FormatMemory(l.Memory), cluster.FormatMemory(r.Memory))
+	validateLabels("labels", s.Labels, true, bad)
+	validateLabels("nodeSelector", s.NodeSelector, false, bad)
 	for i, t := range s.Tolerations {
-		validateToleration(fmt.Sprintf("tolerations[%d]", i), t, add)
+		validateToleration(fmt.Sprintf("tolerations[%d]", i), t, bad)
 	}
 	if s.Usage != nil {
-		for _, err := range flatten(s.Usage.Validate()) {
-			errs = append(errs, fmt.Errorf("usage.%w", err))
-		}
+		bad.Each("usage.", s.Usage.Validate())
 	}
-	return errors.Join(errs...)
+	return bad.Err()
 }
 
 // validateLabels checks keys and values. With own, keys that runsim sets are refused.
-func validateLabels(field string, labels map[string]string, own bool, add func(field, format string, a ...any)) {
+func validateLabels(field string, labels map[string]string, own bool, bad *fault.List) {
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		at := field + "." + k
 		if p := validation.IsQualifiedName(k); len(p) > 0 {
-			add(at, "%s", p[0])
+			bad.Add("%s: %s", at, p[0])
 		}
 		if p := validation.IsValidLabelValue(labels[k]); len(p) > 0 {
-			add(at, "%q: %s", labels[k], p[0])
+			bad.Add("%s: %q: %s", at, labels[k], p[0])
 		}
-		if own && (k == LabelManagedBy || k == LabelName || strings.HasPrefix(k, "gnnsched.io/")) {
-			add(at, "is set by runsim")
-		}
+		bad.If(own && (k == LabelManagedBy || k == LabelName || strings.HasPrefix(k, "gnnsched.io/")), "%s: is set by runsim", at)
 	}
 }
 
-func validateToleration(at string, t cluster.Toleration, add func(field, format string, a ...any)) {
-	if t.Key == "" && !t.Exists {
-		add(at+".key", "is required with the operator Equal")
-	}
+func validateToleration(at string, t cluster.Toleration, bad *fault.List) {
+	bad.If(t.Key == "" && !t.Exists, "%s.key: is required with the operator Equal", at)
 	if t.Key != "" {
 		if p := validation.IsQualifiedName(t.Key); len(p) > 0 {
-			add(at+".key", "%q: %s", t.Key, p[0])
+			bad.Add("%s.key: %q: %s", at, t.Key, p[0])
 		}
 	}
-	if t.Exists && t.Value != "" {
-		add(at+".value", "must be empty with the operator Exists")
-	}
+	bad.If(t.Exists && t.Value != "", "%s.value: must be empty with the operator Exists", at)
 	if p := validation.IsValidLabelValue(t.Value); len(p) > 0 {
-		add(at+".value", "%q: %s", t.Value, p[0])
+		bad.Add("%s.value: %q: %s", at, t.Value, p[0])
 	}
 	switch t.Effect {
 	case "", cluster.NoSchedule, cluster.PreferNoSchedule, cluster.NoExecute:
 	default:
-		add(at+".effect", "%q is not NoSchedule, PreferNoSchedule or NoExecute", t.Effect)
+		bad.Add("%s.effect: %q is not NoSchedule, PreferNoSchedule or NoExecute", at, t.Effect)
 	}
 }
 

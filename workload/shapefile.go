@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/utils/ptr"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fault"
 	"gnnsched/workload/usage"
 )
 
@@ -78,27 +80,21 @@ func ReadShapes(file string, data []byte) ([]Shape, error) {
 }
 
 func (f shapeFile) convert(file string) ([]Shape, error) {
-	var errs []error
+	bad := &fault.List{}
 	var weight float64
 	out, seen := make([]Shape, len(f.Shapes)), map[string]int{}
 	for i, e := range f.Shapes {
 		at := fmt.Sprintf("%s: shapes[%d]", file, i)
 		s, err := e.shape()
-		for _, err := range flatten(errors.Join(err, s.Validate())) {
-			errs = append(errs, fmt.Errorf("%s.%w", at, err))
-		}
-		if e.Name == "" {
-			errs = append(errs, fmt.Errorf("%s.name: is missing", at))
-		} else if first, twice := seen[e.Name]; twice {
-			errs = append(errs, fmt.Errorf("%s.name: %q is also the name of shapes[%d]", at, e.Name, first))
-		}
+		bad.Each(at+".", errors.Join(err, s.Validate()))
+		first, twice := seen[e.Name]
+		bad.If(e.Name == "", "%s.name: is missing", at)
+		bad.If(e.Name != "" && twice, "%s.name: %q is also the name of shapes[%d]", at, e.Name, first)
 		seen[e.Name], out[i] = i, s
 		weight += s.Weight
 	}
-	if len(errs) == 0 && weight <= 0 {
-		errs = append(errs, fmt.Errorf("%s: shapes: every weight is 0; at least one must be higher", file))
-	}
-	if err := errors.Join(errs...); err != nil {
+	bad.If(bad.Err() == nil && weight <= 0, "%s: shapes: every weight is 0; at least one must be higher", file)
+	if err := bad.Err(); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -106,27 +102,19 @@ func (f shapeFile) convert(file string) ([]Shape, error) {
 
 func (e shapeEntry) shape() (Shape, error) {
 	s := Shape{Name: e.Name, Weight: ptr.Deref(e.Weight, 1), Labels: e.Labels, NodeSelector: e.NodeSelector, GPUModels: e.GPUModels}
-	var errs []error
+	bad := &fault.List{}
 	read := func(to *cluster.Resources, field string, b json.RawMessage) {
-		if len(b) == 0 {
-			return
-		}
-		for _, err := range flatten(to.UnmarshalJSON(b)) {
-			errs = append(errs, fmt.Errorf("%s.%w", field, err))
+		if len(b) > 0 {
+			bad.Each(field+".", to.UnmarshalJSON(b))
 		}
 	}
 	read(&s.Requests, "requests", e.Requests)
 	read(&s.Limits, "limits", e.Limits)
-	if s.Requests.Pods > 1 {
-		errs = append(errs, fmt.Errorf("requests.pods: %d must be 1: a shape is one pod", s.Requests.Pods))
-	}
+	bad.If(s.Requests.Pods > 1, "requests.pods: %d must be 1: a shape is one pod", s.Requests.Pods)
 	s.Requests.Pods = 1
 	for i, t := range e.Tolerations {
-		switch t.Operator {
-		case "", "Equal", "Exists":
-		default:
-			errs = append(errs, fmt.Errorf("tolerations[%d].operator: %q is not Equal or Exists", i, t.Operator))
-		}
+		known := slices.Contains([]string{"", "Equal", "Exists"}, t.Operator)
+		bad.If(!known, "tolerations[%d].operator: %q is not Equal or Exists", i, t.Operator)
 		s.Tolerations = append(s.Tolerations, cluster.Toleration{
 			Key: t.Key, Value: t.Value, Exists: t.Operator == "Exists", Effect: cluster.Effect(t.Effect),
 		})
@@ -134,14 +122,12 @@ func (e shapeEntry) shape() (Shape, error) {
 	if len(e.Usage) > 0 {
 		m := &usage.Model{}
 		err := m.UnmarshalJSON(e.Usage)
-		for _, err := range flatten(err) {
-			errs = append(errs, fmt.Errorf("usage.%w", err))
-		}
+		bad.Each("usage.", err)
 		if err == nil {
 			s.Usage = m
 		}
 	}
-	return s, errors.Join(errs...)
+	return s, bad.Err()
 }
 
 // onlyDocument returns the one YAML document of data. Decoders would read the first document
@@ -169,22 +155,6 @@ func onlyDocument(data []byte) ([]byte, error) {
 		return nil, errors.New("the file is empty")
 	}
 	return only, nil
-}
-
-// flatten returns the single errors inside errors.Join.
-func flatten(err error) []error {
-	if err == nil {
-		return nil
-	}
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	var out []error
-	for _, e := range joined.Unwrap() {
-		out = append(out, flatten(e)...)
-	}
-	return out
 }
 
 // MarshalJSON implements json.Marshaler. The result has the form of an entry in a shapes file.

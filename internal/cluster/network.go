@@ -2,11 +2,12 @@ package cluster
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"math/bits"
 	"slices"
+
+	"gnnsched/internal/fault"
 )
 
 // Hop holds the cost of sending data over one kind of link.
@@ -50,16 +51,14 @@ const (
 
 // Validate returns every fault, each with its field. zones are the names that Between may use; nil: any.
 func (l *Links) Validate(zones []string) error {
-	var errs []error
-	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
+	bad := &fault.List{}
 	check := func(field string, x, most float64) {
 		if !(x >= 0 && x <= most) { // also refuses NaN
-			bad("%s: %v is not 0 to %g", field, x, most)
+			bad.Add("%s: %v is not 0 to %g", field, x, most)
 		}
 	}
-	if l.Distance != "" && l.Distance != byLatency && l.Distance != byPrice {
-		bad("distance: %q is not known; choose %s or %s", l.Distance, byLatency, byPrice)
-	}
+	bad.If(l.Distance != "" && l.Distance != byLatency && l.Distance != byPrice,
+		"distance: %q is not known; choose %s or %s", l.Distance, byLatency, byPrice)
 	farthest := 0.0
 	for _, x := range []struct {
 		field string
@@ -76,18 +75,12 @@ func (l *Links) Validate(zones []string) error {
 		check(at+".price", b.Price, maxPrice)
 		farthest = max(farthest, l.counts(b.Latency, b.Price))
 		for _, z := range b.Zones {
-			if z == "" || zones != nil && !slices.Contains(zones, z) {
-				bad("%s.zones: no node is in a zone %q; there are %q", at, z, zones)
-			}
+			bad.If(z == "" || zones != nil && !slices.Contains(zones, z), "%s.zones: no node is in a zone %q; there are %q", at, z, zones)
 		}
-		if b.Zones[0] == b.Zones[1] {
-			bad("%s.zones: %q is named twice; nodes of one zone are a hop of rack or node apart", at, b.Zones[0])
-		}
+		bad.If(b.Zones[0] == b.Zones[1], "%s.zones: %q is named twice; nodes of one zone are a hop of rack or node apart", at, b.Zones[0])
 	}
-	if farthest == 0 {
-		bad("all distances are 0; give a %s to node, rack or zone", l.counted())
-	}
-	return errors.Join(errs...)
+	bad.If(farthest == 0, "all distances are 0; give a %s to node, rack or zone", l.counted())
+	return bad.Err()
 }
 
 // counted names the unit of a distance.

@@ -56,7 +56,7 @@ func partitionClass(driver string) string {
 	return "mig." + domain
 }
 
-func (p *Pool) validateDevices(add func(reason string, path ...any)) {
+func (p *Pool) validateDevices(add report) {
 	counts := map[string]int{}
 	for i := range p.Devices {
 		d := &p.Devices[i]
@@ -73,7 +73,7 @@ func (p *Pool) validateDevices(add func(reason string, path ...any)) {
 	}
 }
 
-func (d *Devices) validate(add func(reason string, path ...any)) {
+func (d *Devices) validate(add report) {
 	switch faults := validation.IsDNS1123Subdomain(d.driver()); {
 	case len(faults) > 0:
 		add(fmt.Sprintf("%q: %s", d.Driver, faults[0]), "driver")
@@ -82,21 +82,14 @@ func (d *Devices) validate(add func(reason string, path ...any)) {
 	case !strings.Contains(d.driver(), "."), strings.HasPrefix(d.driver(), "mig."):
 		add(fmt.Sprintf("%q: a driver is named like %s, and not mig.…, which names the class of partitions", d.Driver, DefaultDriver), "driver")
 	}
-	if len(d.Product) > maxProduct {
-		add(fmt.Sprintf("has %d characters, more than the %d that are allowed", len(d.Product), maxProduct), "product")
-	}
-	if d.Count < 1 || d.Count > cluster.MaxDevices {
-		add(fmt.Sprintf("%d is not between 1 and %d, the number of devices on each node", d.Count, cluster.MaxDevices), "count")
-	}
-	if d.Memory.Sign() < 0 || d.Memory.AsApproximateFloat64() > maxAmount || !wholeNumber(d.Memory) {
-		add(fmt.Sprintf("%s is not a whole number of bytes up to %g", d.Memory.String(), maxAmount), "memory")
-	}
-	if d.Shares < 0 || d.Shares > maxShares {
-		add(fmt.Sprintf("%d is not between 0 and %d", d.Shares, maxShares), "shares")
-	}
-	if d.Shares > 0 && len(d.MIG) > 0 {
-		add("is not for devices with mig: a device is given out in shares or in partitions", "shares")
-	}
+	add.when(len(d.Product) > maxProduct,
+		fmt.Sprintf("has %d characters, more than the %d that are allowed", len(d.Product), maxProduct), "product")
+	add.when(d.Count < 1 || d.Count > cluster.MaxDevices,
+		fmt.Sprintf("%d is not between 1 and %d, the number of devices on each node", d.Count, cluster.MaxDevices), "count")
+	add.when(d.Memory.Sign() < 0 || d.Memory.AsApproximateFloat64() > maxAmount || !wholeNumber(d.Memory),
+		fmt.Sprintf("%s is not a whole number of bytes up to %g", d.Memory.String(), maxAmount), "memory")
+	add.when(d.Shares < 0 || d.Shares > maxShares, fmt.Sprintf("%d is not between 0 and %d", d.Shares, maxShares), "shares")
+	add.when(d.Shares > 0 && len(d.MIG) > 0, "is not for devices with mig: a device is given out in shares or in partitions", "shares")
 	for i, name := range d.MIG {
 		if _, err := d.profile(name); err != nil {
 			add(err.Error(), "mig", i)
@@ -107,7 +100,7 @@ func (d *Devices) validate(add func(reason string, path ...any)) {
 }
 
 // validateClasses adds a fault if two drivers need a DeviceClass of the same name.
-func validateClasses(pools []Pool, add func(reason string, path ...any)) {
+func validateClasses(pools []Pool, add report) {
 	drivers := map[string]string{} // by the class of their partitions
 	for i := range pools {
 		for j := range pools[i].Devices {

@@ -83,6 +83,16 @@ type fieldError struct {
 // Error implements error: "pools[1].capacity.cpu: reason".
 func (e *fieldError) Error() string { return joinPath(e.path) + ": " + e.reason }
 
+// report adds a fault of a field, whose path may begin below pools.
+type report func(reason string, path ...any)
+
+// when adds a fault if the field is wrong.
+func (add report) when(wrong bool, reason string, path ...any) {
+	if wrong {
+		add(reason, path...)
+	}
+}
+
 // plainField matches field names that need no quotes in a path.
 var plainField = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
@@ -110,7 +120,7 @@ func joinPath(path []any) string {
 // "pools[1].capacity.cpu: ...".
 func Validate(pools []Pool) error {
 	var errs []error
-	add := func(reason string, path ...any) {
+	var add report = func(reason string, path ...any) {
 		errs = append(errs, &fieldError{path: append([]any{"pools"}, path...), reason: reason})
 	}
 	seen := map[string]int{}
@@ -126,13 +136,11 @@ func Validate(pools []Pool) error {
 		p.validate(func(reason string, path ...any) { add(reason, append([]any{i}, path...)...) })
 	}
 	validateClasses(pools, add)
-	if total > MaxNodes {
-		add(fmt.Sprintf("%d nodes in total are more than the %d that are allowed", total, MaxNodes))
-	}
+	add.when(total > MaxNodes, fmt.Sprintf("%d nodes in total are more than the %d that are allowed", total, MaxNodes))
 	return errors.Join(errs...)
 }
 
-func (p *Pool) validate(add func(reason string, path ...any)) {
+func (p *Pool) validate(add report) {
 	switch {
 	case p.Name == "":
 		add("is required: it is the prefix of the nodes' names", "name")
@@ -143,9 +151,7 @@ func (p *Pool) validate(add func(reason string, path ...any)) {
 			add(fmt.Sprintf("%q: %s", p.Name, why), "name")
 		}
 	}
-	if p.Count < 0 || p.Count > MaxNodes {
-		add(fmt.Sprintf("%d is not between 0 and %d", p.Count, MaxNodes), "count")
-	}
+	add.when(p.Count < 0 || p.Count > MaxNodes, fmt.Sprintf("%d is not between 0 and %d", p.Count, MaxNodes), "count")
 	p.validateCapacity(add)
 	for _, k := range slices.Sorted(maps.Keys(p.Labels)) {
 		for _, why := range validation.IsQualifiedName(k) {
@@ -154,26 +160,20 @@ func (p *Pool) validate(add func(reason string, path ...any)) {
 		for _, why := range validation.IsValidLabelValue(p.Labels[k]) {
 			add(fmt.Sprintf("%q is not a label value: %s", p.Labels[k], why), "labels", k)
 		}
-		if reserved[k] {
-			add("is set by kwokcluster on every node", "labels", k)
-		}
-		if k == corev1.LabelTopologyZone && len(p.Zones) > 0 {
-			add("is also set by zone or zones; keep one of them", "labels", k)
-		}
+		add.when(reserved[k], "is set by kwokcluster on every node", "labels", k)
+		add.when(k == corev1.LabelTopologyZone && len(p.Zones) > 0, "is also set by zone or zones; keep one of them", "labels", k)
 	}
 	p.validateTaints(add)
 	p.validateDevices(add)
 	for i, z := range p.Zones {
-		if z == "" {
-			add("must not be empty", "zones", i)
-		}
+		add.when(z == "", "must not be empty", "zones", i)
 		for _, why := range validation.IsValidLabelValue(z) {
 			add(fmt.Sprintf("%q is not a label value: %s", z, why), "zones", i)
 		}
 	}
 }
 
-func (p *Pool) validateCapacity(add func(reason string, path ...any)) {
+func (p *Pool) validateCapacity(add report) {
 	for _, need := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if _, ok := p.Capacity[need]; !ok {
 			add("must include "+string(need), "capacity")
@@ -229,7 +229,7 @@ func resourceNameFault(n string) string {
 	return ""
 }
 
-func (p *Pool) validateTaints(add func(reason string, path ...any)) {
+func (p *Pool) validateTaints(add report) {
 	type identity struct {
 		key    string
 		effect corev1.TaintEffect
@@ -252,9 +252,7 @@ func (p *Pool) validateTaints(add func(reason string, path ...any)) {
 			add(fmt.Sprintf("%q is not NoSchedule, PreferNoSchedule or NoExecute", t.Effect), "taints", i, "effect")
 		}
 		id := identity{t.Key, t.Effect}
-		if seen[id] {
-			add("repeats the key and effect of an earlier taint", "taints", i)
-		}
+		add.when(seen[id], "repeats the key and effect of an earlier taint", "taints", i)
 		seen[id] = true
 	}
 }

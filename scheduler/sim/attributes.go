@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fault"
 	"gnnsched/workload"
 )
 
@@ -29,17 +30,14 @@ const (
 	tainted       = 0.2 // of the attributes
 )
 
-func (a Attributes) validate(c *Config, bad func(string, ...any)) {
+func (a Attributes) validate(c *Config, bad *fault.List) {
 	a.Count.validate("attributes.count", 1, maxAttributes, bad)
 	a.Pools.validate("attributes.pools", 2, 64, bad)
 	a.Plain.validate("attributes.plain", 1, 32, bad)
 	a.Needy.validate("attributes.needy", 0, 32, bad)
-	if !(a.Drift >= 0 && a.Drift <= 3) {
-		bad("attributes.drift: %v is not between 0 and 3", a.Drift)
-	}
-	if len(c.Sizes)+len(c.Pools)+len(c.Shapes) > 0 || c.Requests != nil || c.SizeKinds != (IntRange{}) || c.ShapeKinds != (IntRange{}) {
-		bad("attributes: draws pools and kinds of pods, so sizes, pools and shapes must be left out")
-	}
+	bad.If(!(a.Drift >= 0 && a.Drift <= 3), "attributes.drift: %v is not between 0 and 3", a.Drift)
+	bad.If(len(c.Sizes)+len(c.Pools)+len(c.Shapes) > 0 || c.Requests != nil || c.SizeKinds != (IntRange{}) || c.ShapeKinds != (IntRange{}),
+		"attributes: draws pools and kinds of pods, so sizes, pools and shapes must be left out")
 	c.Nodes.validate("nodes", 2*a.Pools.Max, maxNodes, bad)
 }
 

@@ -1,10 +1,9 @@
 package sim
 
 import (
-	"errors"
-	"fmt"
 	"math"
 
+	"gnnsched/internal/fault"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/workload"
@@ -105,8 +104,7 @@ func (c *Config) Files() (out []*string) {
 
 // Validate returns everything that is wrong with the configuration, joined into one error.
 func (c Config) Validate() error {
-	var errs []error
-	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
+	bad := &fault.List{}
 	switch {
 	case c.Given != nil:
 	case c.MIG != nil:
@@ -122,71 +120,53 @@ func (c Config) Validate() error {
 		c.validateNodes(bad)
 		c.validateWorkload(bad)
 	}
-	if !(c.Lose >= 0 && c.Lose < 1) {
-		bad("lose: %v is no fraction from 0 to less than 1", c.Lose)
-	}
+	bad.If(!(c.Lose >= 0 && c.Lose < 1), "lose: %v is no fraction from 0 to less than 1", c.Lose)
 	c.validateUsage(bad)
 	c.validateTraffic(bad)
-	if err := c.PreferenceMode().OneOf(PreferenceModes); err != nil {
-		bad("%w", err)
-	}
+	bad.In("", c.PreferenceMode().OneOf(PreferenceModes))
 	if len(c.Objective) > 0 {
-		if err := c.Objective.Validate(); err != nil {
-			bad("objective: %w", err)
-		}
+		bad.In("objective: ", c.Objective.Validate())
 	}
-	if !(c.WaitCost >= 0) || math.IsInf(c.WaitCost, 0) {
-		bad("waitCost: %v must be a finite number, 0 or more", c.WaitCost)
-	}
-	return errors.Join(errs...)
+	bad.If(!(c.WaitCost >= 0) || math.IsInf(c.WaitCost, 0), "waitCost: %v must be a finite number, 0 or more", c.WaitCost)
+	return bad.Err()
 }
 
-func (c Config) validateWorkload(bad func(string, ...any)) {
+func (c Config) validateWorkload(bad *fault.List) {
 	c.ShapeKinds.validate("shapeKinds", 0, len(c.Shapes), bad)
 	c.validateShapes(bad)
-	if c.Load.Min > c.Load.Max {
-		bad("load: %v to %v is no range", c.Load.Min, c.Load.Max)
-	}
-	if !(c.Initial >= 0 && (c.Initial == 0 || c.Initial < c.Load.Min)) {
-		bad("initial: %v must be 0 or more, and less than the load", c.Initial)
-	}
-	if c.Turnover < 0 || c.Turnover > 1000 {
-		bad("turnover: %d is outside 0 to 1000", c.Turnover)
-	}
+	bad.If(c.Load.Min > c.Load.Max, "load: %v to %v is no range", c.Load.Min, c.Load.Max)
+	bad.If(!(c.Initial >= 0 && (c.Initial == 0 || c.Initial < c.Load.Min)), "initial: %v must be 0 or more, and less than the load", c.Initial)
+	bad.If(c.Turnover < 0 || c.Turnover > 1000, "turnover: %d is outside 0 to 1000", c.Turnover)
 	if c.Turnover == 0 && (c.Arrivals != Arrivals{} && c.Arrivals.Process != atOnce || c.Lifetimes != Lifetimes{} &&
 		c.Lifetimes.Distribution != noEnd) {
-		bad("turnover: is 0, but arrivals and lifetimes are for the time after the load is reached")
+		bad.Add("turnover: is 0, but arrivals and lifetimes are for the time after the load is reached")
 	}
 	c.Arrivals.validate(bad)
 	c.Lifetimes.validate(bad)
 }
 
-func (c Config) validateShapes(bad func(string, ...any)) {
+func (c Config) validateShapes(bad *fault.List) {
 	seen := map[string]bool{}
 	for i, s := range c.Shapes {
-		if seen[s.Name] {
-			bad("shapes[%d]: %q is the name of another shape", i, s.Name)
-		}
+		bad.If(seen[s.Name], "shapes[%d]: %q is the name of another shape", i, s.Name)
 		seen[s.Name] = true
-		if !(s.Weight > 0) {
-			bad("shapes[%d]: weight %v must be over 0", i, s.Weight)
-		}
+		bad.If(!(s.Weight > 0), "shapes[%d]: weight %v must be over 0", i, s.Weight)
 	}
 	lacks := false
 	if c.Replicas == (IntRange{}) {
 		lacks = true
-		bad("replicas: is missing or 0; it says how many pods a deployment has, for example replicas: {min: 1, max: 10}")
+		bad.Add("replicas: is missing or 0; it says how many pods a deployment has, for example replicas: {min: 1, max: 10}")
 	}
 	if c.Load == (FloatRange{}) {
 		lacks = true
-		bad("load: is missing or 0; it says how much of the cluster the pods request, for example load: {min: 0.5, max: 0.9}")
+		bad.Add("load: is missing or 0; it says how much of the cluster the pods request, for example load: {min: 0.5, max: 0.9}")
 	}
 	if lacks { // what the generator says of them has the words of runsim's flags
 		return
 	}
 	for _, load := range []float64{c.Load.Min, c.Load.Max} {
 		if err := c.generator(0, c.Shapes, load).Validate(); err != nil {
-			bad("%w", err)
+			bad.Add("%w", err)
 			return
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fault"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/workload"
 )
@@ -217,10 +218,8 @@ func (r *IntRange) UnmarshalJSON(b []byte) error {
 
 func (r IntRange) draw(rng *rand.Rand) int { return r.Min + rng.IntN(r.Max-r.Min+1) }
 
-func (r IntRange) validate(field string, least, most int, bad func(string, ...any)) {
-	if r.Min < least || r.Max > most || r.Min > r.Max {
-		bad("%s: %d to %d is no range within %d to %d", field, r.Min, r.Max, least, most)
-	}
+func (r IntRange) validate(field string, least, most int, bad *fault.List) {
+	bad.If(r.Min < least || r.Max > most || r.Min > r.Max, "%s: %d to %d is no range within %d to %d", field, r.Min, r.Max, least, most)
 }
 
 // FloatRange is an interval of fractions. Its JSON form is like that of IntRange.
@@ -253,19 +252,17 @@ type Variation struct {
 // maxFactor is the largest factor of a Variation.
 const maxFactor = 100
 
-func (v Variation) validate(l cluster.Links, bad func(string, ...any)) {
+func (v Variation) validate(l cluster.Links, bad *fault.List) {
 	for _, x := range []struct {
 		field string
 		FloatRange
 	}{{"bandwidth", v.Bandwidth}, {"latency", v.Latency}, {"rate", v.Rate}} {
-		if x.FloatRange != (FloatRange{}) && !(x.Min >= 1./maxFactor && x.Max >= x.Min && x.Max <= maxFactor) {
-			bad("traffic.vary.%s: %v to %v is no range of factors within %v to %v", x.field, x.Min, x.Max, 1./maxFactor, maxFactor)
-		}
+		bad.If(x.FloatRange != (FloatRange{}) && !(x.Min >= 1./maxFactor && x.Max >= x.Min && x.Max <= maxFactor),
+			"traffic.vary.%s: %v to %v is no range of factors within %v to %v", x.field, x.Min, x.Max, 1./maxFactor, maxFactor)
 	}
 	l.Zone, l.Between = cluster.Hop{}, nil
-	if v != (Variation{}) && l.Validate(nil) != nil {
-		bad("traffic.vary: without the hop between zones all distances are 0; give node or rack one")
-	}
+	bad.If(v != (Variation{}) && l.Validate(nil) != nil,
+		"traffic.vary: without the hop between zones all distances are 0; give node or rack one")
 }
 
 // draw returns the traffic of an episode, with one value in each range.

@@ -11,6 +11,7 @@ import (
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/fault"
 	"gnnsched/internal/fragmentation"
 )
 
@@ -65,30 +66,23 @@ const (
 	maxMIGGPUs     = 16 // whose pods a node has room for
 )
 
-func (m *MIG) validate(bad func(string, ...any)) {
+func (m *MIG) validate(bad *fault.List) {
 	for i, name := range m.Models {
 		if _, err := choice.Find("GPU model", name, migModels, func(x string) string { return x }); err != nil {
-			bad("mig.models: %w", err)
+			bad.Add("mig.models: %w", err)
 		} else if slices.Contains(m.Models[:i], name) {
-			bad("mig.models: %s is there twice", name)
+			bad.Add("mig.models: %s is there twice", name)
 		}
 	}
 	if _, err := m.weights(); err != nil {
-		bad("mig.mix: %w", err)
+		bad.Add("mig.mix: %w", err)
 	}
-	if m.Machines < 1 || m.Machines > maxMIGMachines {
-		bad("mig.machines: %d is outside 1 to %d", m.Machines, maxMIGMachines)
-	}
-	if m.GPUs < 1 || m.GPUs > maxMIGGPUs {
-		bad("mig.gpus: %d is outside 1 to %d", m.GPUs, maxMIGGPUs)
-	}
-	if (m.Load != 0) == (len(m.Loads) > 0) {
-		bad("mig: needs either loads, for pods that stay, or load, for pods that come and go")
-	}
+	bad.If(m.Machines < 1 || m.Machines > maxMIGMachines, "mig.machines: %d is outside 1 to %d", m.Machines, maxMIGMachines)
+	bad.If(m.GPUs < 1 || m.GPUs > maxMIGGPUs, "mig.gpus: %d is outside 1 to %d", m.GPUs, maxMIGGPUs)
+	bad.If((m.Load != 0) == (len(m.Loads) > 0), "mig: needs either loads, for pods that stay, or load, for pods that come and go")
 	for i, l := range append(slices.Clone(m.Loads), m.Load) {
-		if l < 0 || l > 10 || l != l || i < len(m.Loads) && (l == 0 || i > 0 && l < m.Loads[i-1]) {
-			bad("mig: load %v must be over 0 and at most 10, and loads ascend; 0.95 requests 95%% of the compute slices", l)
-		}
+		bad.If(l < 0 || l > 10 || l != l || i < len(m.Loads) && (l == 0 || i > 0 && l < m.Loads[i-1]),
+			"mig: load %v must be over 0 and at most 10, and loads ascend; 0.95 requests 95%% of the compute slices", l)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fault"
 )
 
 // NodeSize is a kind of nodes that are drawn by weight.
@@ -50,7 +51,7 @@ const maxNodes = 10_000
 // zoneLabel is the label with a node's zone, which selectors match.
 const zoneLabel = "topology.kubernetes.io/zone"
 
-func (c *Config) validateNodes(bad func(string, ...any)) {
+func (c *Config) validateNodes(bad *fault.List) {
 	least := 1
 	if len(c.Pools) > 0 {
 		least = 0
@@ -58,9 +59,8 @@ func (c *Config) validateNodes(bad func(string, ...any)) {
 	c.Nodes.validate("nodes", least, maxNodes, bad)
 	c.SizeKinds.validate("sizeKinds", 0, len(c.Sizes), bad)
 	c.Zones.validate("zones", 0, maxNodes, bad)
-	if len(c.Sizes) == 0 && (c.Nodes.Max > 0 || len(c.Pools) == 0) {
-		bad("sizes: give at least one, from which nodes are drawn, or pools instead of nodes and sizes")
-	}
+	bad.If(len(c.Sizes) == 0 && (c.Nodes.Max > 0 || len(c.Pools) == 0),
+		"sizes: give at least one, from which nodes are drawn, or pools instead of nodes and sizes")
 	for i, s := range c.Sizes {
 		s.validate(fmt.Sprintf("sizes[%d]", i), bad)
 	}
@@ -71,38 +71,30 @@ func (c *Config) validateNodes(bad func(string, ...any)) {
 		p.size().validate(at, bad)
 		most += p.Count.Max
 	}
-	if most > maxNodes {
-		bad("pools: there may be %d nodes in all, more than %d", most, maxNodes)
-	}
+	bad.If(most > maxNodes, "pools: there may be %d nodes in all, more than %d", most, maxNodes)
 }
 
-func (s NodeSize) validate(at string, bad func(string, ...any)) {
+func (s NodeSize) validate(at string, bad *fault.List) {
 	if a := s.Allocatable; a.MilliCPU <= 0 || a.Memory <= 0 || a.Pods <= 0 || a.GPU < 0 {
-		bad("%s: a node offers CPU, memory and pods, not %+v", at, a)
+		bad.Add("%s: a node offers CPU, memory and pods, not %+v", at, a)
 	}
 	if a := s.Allocatable; a.GPU > cluster.MaxDevices || a.GPUMilli != 0 {
-		bad("%s: a node offers 0 to %d whole GPUs and no thousandths, not %d and %d", at, cluster.MaxDevices, a.GPU, a.GPUMilli)
+		bad.Add("%s: a node offers 0 to %d whole GPUs and no thousandths, not %d and %d", at, cluster.MaxDevices, a.GPU, a.GPUMilli)
 	}
-	if !(s.Weight > 0) || math.IsInf(s.Weight, 0) {
-		bad("%s: weight %v must be a finite number over 0", at, s.Weight)
-	}
+	bad.If(!(s.Weight > 0) || math.IsInf(s.Weight, 0), "%s: weight %v must be a finite number over 0", at, s.Weight)
 	if s.Power != nil {
-		if err := s.Power.Validate(); err != nil {
-			bad("%s.power: %w", at, err)
-		}
+		bad.In(fmt.Sprintf("%s.power: ", at), s.Power.Validate())
 	}
 	for i, t := range s.Taints {
 		switch t.Effect {
 		case cluster.NoSchedule, cluster.PreferNoSchedule, cluster.NoExecute:
 		default:
-			bad("%s.taints[%d]: effect %q is not NoSchedule, PreferNoSchedule or NoExecute", at, i, t.Effect)
+			bad.Add("%s.taints[%d]: effect %q is not NoSchedule, PreferNoSchedule or NoExecute", at, i, t.Effect)
 		}
-		if t.Key == "" {
-			bad("%s.taints[%d]: key is missing", at, i)
-		}
+		bad.If(t.Key == "", "%s.taints[%d]: key is missing", at, i)
 	}
 	if z, ok := s.Labels[zoneLabel]; ok && z != s.Zone {
-		bad("%s: labels name the zone %q; set zone instead", at, z)
+		bad.Add("%s: labels name the zone %q; set zone instead", at, z)
 	}
 }
 

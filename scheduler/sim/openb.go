@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fault"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/workload/trace/openb"
 )
@@ -41,32 +42,22 @@ type OpenB struct {
 	Pods  []openb.Pod  `json:"-"` // instead of PodsFile
 }
 
-func (c Config) validateOpenB(bad func(string, ...any)) {
+func (c Config) validateOpenB(bad *fault.List) {
 	o := c.OpenB
-	for _, x := range []struct {
-		field string
-		given bool
-	}{{"nodes", o.NodesFile != "" || len(o.Nodes) > 0}, {"pods", o.PodsFile != "" || len(o.Pods) > 0}} {
-		if !x.given {
-			bad("openb.%s: is missing; name the file", x.field)
-		}
-	}
-	if !(o.Factor >= 0 && o.Factor <= 100) {
-		bad("openb.factor: %v is outside 0 to 100; 1.3 requests 130%% of the GPUs, 0 follows the times of the trace", o.Factor)
-	}
+	bad.If(o.NodesFile == "" && len(o.Nodes) == 0, "openb.nodes: is missing; name the file")
+	bad.If(o.PodsFile == "" && len(o.Pods) == 0, "openb.pods: is missing; name the file")
+	bad.If(!(o.Factor >= 0 && o.Factor <= 100),
+		"openb.factor: %v is outside 0 to 100; 1.3 requests 130%% of the GPUs, 0 follows the times of the trace", o.Factor)
 	if o.Steady != nil {
 		o.Steady.validate(bad)
-		if o.Factor != 0 || o.Resampling != (Resampling{}) || c.Lose != 0 {
-			bad("openb.steady: draws its own arrivals, and no node is lost; leave out factor, resample, block and lose")
-		}
+		bad.If(o.Factor != 0 || o.Resampling != (Resampling{}) || c.Lose != 0,
+			"openb.steady: draws its own arrivals, and no node is lost; leave out factor, resample, block and lose")
 	}
-	if o.Factor > 0 && o.Resampling != (Resampling{}) {
-		bad("openb: resample and block are for the times of the trace; with a factor the seed draws the order of the pods")
-	}
+	bad.If(o.Factor > 0 && o.Resampling != (Resampling{}),
+		"openb: resample and block are for the times of the trace; with a factor the seed draws the order of the pods")
 	o.validate("openb", true, bad)
-	if !slices.IsSorted(o.Loads) || len(o.Loads) > 0 && (o.Factor == 0 || !(o.Loads[0] > 0)) {
-		bad("openb.loads: %v need a factor, must be over 0 and ascend", o.Loads)
-	}
+	bad.If(!slices.IsSorted(o.Loads) || len(o.Loads) > 0 && (o.Factor == 0 || !(o.Loads[0] > 0)),
+		"openb.loads: %v need a factor, must be over 0 and ascend", o.Loads)
 	for _, x := range []struct {
 		field string
 		given bool
@@ -74,9 +65,7 @@ func (c Config) validateOpenB(bad func(string, ...any)) {
 		{"nodes", c.Nodes != IntRange{}}, {"sizes", len(c.Sizes) > 0}, {"sizeKinds", c.SizeKinds != IntRange{}}, {"pools", len(c.Pools) > 0},
 		{"zones", c.Zones != IntRange{}}, {"controlPlane", c.ControlPlane}, {"trace", c.Trace != nil},
 	} {
-		if x.given {
-			bad("%s: the openb trace decides on nodes and pods; leave this out", x.field)
-		}
+		bad.If(x.given, "%s: the openb trace decides on nodes and pods; leave this out", x.field)
 	}
 	c.noWorkload("openb trace", bad)
 }
@@ -173,13 +162,10 @@ type Steady struct {
 	Duration float64 `json:"duration"` // time for which they last; over 0
 }
 
-func (s *Steady) validate(bad func(string, ...any)) {
-	if !(s.Load > 0 && s.Load <= 10) {
-		bad("openb.steady.load: %v must be over 0 and at most 10; 0.95 requests 95%% of the GPUs", s.Load)
-	}
-	if !(s.WarmUp >= 0 && s.Duration > 0) || math.IsInf(s.WarmUp+s.Duration, 0) {
-		bad("openb.steady: warmUp %v must be 0 or more and duration %v over 0 seconds, both finite", s.WarmUp, s.Duration)
-	}
+func (s *Steady) validate(bad *fault.List) {
+	bad.If(!(s.Load > 0 && s.Load <= 10), "openb.steady.load: %v must be over 0 and at most 10; 0.95 requests 95%% of the GPUs", s.Load)
+	bad.If(!(s.WarmUp >= 0 && s.Duration > 0) || math.IsInf(s.WarmUp+s.Duration, 0),
+		"openb.steady: warmUp %v must be 0 or more and duration %v over 0 seconds, both finite", s.WarmUp, s.Duration)
 }
 
 // steadyArrivals returns the pods of an episode. Those that run at first are its fill.

@@ -9,6 +9,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fault"
 )
 
 // Arrivals configures when pods arrive after the fill. Its unit of time is the mean time between
@@ -62,29 +63,20 @@ func (a Arrivals) process() process {
 	return nil
 }
 
-func (a Arrivals) validate(bad func(string, ...any)) {
+func (a Arrivals) validate(bad *fault.List) {
 	if !a.steady() && a.process() == nil {
 		names := []string{steady}
 		for _, p := range processes {
 			names = append(names, p.name())
 		}
-		bad("arrivals.process: %q is not %s", a.Process, english.WordSeries(names, "or"))
+		bad.Add("arrivals.process: %q is not %s", a.Process, english.WordSeries(names, "or"))
 	}
-	if a.Process != bursts && a.Size != 0 {
-		bad("arrivals.size applies only to the process %s", bursts)
-	}
-	if a.Process != diurnal && (a.Period != 0 || a.Amplitude != 0) {
-		bad("arrivals.period and arrivals.amplitude apply only to the process %s", diurnal)
-	}
-	if !(a.Size >= 0 && a.Size <= 1) {
-		bad("arrivals.size: %v is not between 0 and 1", a.Size)
-	}
-	if !(a.Period >= 0) || math.IsInf(a.Period, 0) {
-		bad("arrivals.period: %v must be a finite number, 0 or more", a.Period)
-	}
-	if !(a.Amplitude >= 0 && a.Amplitude <= 1) {
-		bad("arrivals.amplitude: %v is not between 0 and 1", a.Amplitude)
-	}
+	bad.If(a.Process != bursts && a.Size != 0, "arrivals.size applies only to the process %s", bursts)
+	bad.If(a.Process != diurnal && (a.Period != 0 || a.Amplitude != 0),
+		"arrivals.period and arrivals.amplitude apply only to the process %s", diurnal)
+	bad.If(!(a.Size >= 0 && a.Size <= 1), "arrivals.size: %v is not between 0 and 1", a.Size)
+	bad.If(!(a.Period >= 0) || math.IsInf(a.Period, 0), "arrivals.period: %v must be a finite number, 0 or more", a.Period)
+	bad.If(!(a.Amplitude >= 0 && a.Amplitude <= 1), "arrivals.amplitude: %v is not between 0 and 1", a.Amplitude)
 }
 
 // together numbers the groups of deployments that arrive at the same time. begins reports whether

@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/fault"
 	"gnnsched/internal/fragmentation"
 )
 
@@ -31,21 +32,18 @@ const (
 	logNormalEnd   = "lognormal" // heavy-tailed, with all moments
 )
 
-func (l Lifetimes) validate(bad func(string, ...any)) {
+func (l Lifetimes) validate(bad *fault.List) {
 	switch l.Distribution {
 	case "", noEnd, exponentialEnd, paretoEnd, logNormalEnd:
 	default:
-		bad("lifetimes.distribution: %q is not %s, %s, %s or %s", l.Distribution, noEnd, exponentialEnd, paretoEnd, logNormalEnd)
+		bad.Add("lifetimes.distribution: %q is not %s, %s, %s or %s", l.Distribution, noEnd, exponentialEnd, paretoEnd, logNormalEnd)
 	}
-	if !(l.Mean >= 0) || math.IsInf(l.Mean, 0) || l.Mean != 0 && l.Distribution == noEnd {
-		bad("lifetimes.mean: %v must be a finite number over 0, and left out for %s", l.Mean, noEnd)
-	}
-	if l.Alpha != 0 && (l.Distribution != paretoEnd || !(l.Alpha > 1) || math.IsInf(l.Alpha, 0)) {
-		bad("lifetimes.alpha: %v must be over 1, and is for %s only", l.Alpha, paretoEnd)
-	}
-	if l.Sigma != 0 && (l.Distribution != logNormalEnd || !(l.Sigma > 0 && l.Sigma <= 10)) {
-		bad("lifetimes.sigma: %v must be over 0 and at most 10, and is for %s only", l.Sigma, logNormalEnd)
-	}
+	bad.If(!(l.Mean >= 0) || math.IsInf(l.Mean, 0) || l.Mean != 0 && l.Distribution == noEnd,
+		"lifetimes.mean: %v must be a finite number over 0, and left out for %s", l.Mean, noEnd)
+	bad.If(l.Alpha != 0 && (l.Distribution != paretoEnd || !(l.Alpha > 1) || math.IsInf(l.Alpha, 0)),
+		"lifetimes.alpha: %v must be over 1, and is for %s only", l.Alpha, paretoEnd)
+	bad.If(l.Sigma != 0 && (l.Distribution != logNormalEnd || !(l.Sigma > 0 && l.Sigma <= 10)),
+		"lifetimes.sigma: %v must be over 0 and at most 10, and is for %s only", l.Sigma, logNormalEnd)
 }
 
 // draw draws a lifetime with l.Mean times the given mean. For a pod that runs already it draws the

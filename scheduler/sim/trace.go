@@ -9,6 +9,7 @@ import (
 	"sort"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fault"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/workload"
 	"gnnsched/workload/trace"
@@ -45,16 +46,16 @@ type Resampling struct {
 }
 
 // validate checks the fields of the named source. standard is the default of Resample.
-func (r Resampling) validate(source string, standard bool, bad func(string, ...any)) {
+func (r Resampling) validate(source string, standard bool, bad *fault.List) {
 	switch {
 	case r.Block < 0:
-		bad("%s.block: %d must be 0 or more", source, r.Block)
+		bad.Add("%s.block: %d must be 0 or more", source, r.Block)
 	case !(r.BlockSeconds >= 0) || math.IsInf(r.BlockSeconds, 0):
-		bad("%s.blockSeconds: %v must be 0 or more", source, r.BlockSeconds)
+		bad.Add("%s.blockSeconds: %v must be 0 or more", source, r.BlockSeconds)
 	case r.Block > 0 && r.BlockSeconds > 0:
-		bad("%s.block: excludes blockSeconds; leave one of them out", source)
+		bad.Add("%s.block: excludes blockSeconds; leave one of them out", source)
 	case (r.Block > 0 || r.BlockSeconds > 0) && !r.on(standard):
-		bad("%s.block: is for resampled episodes; leave it out, or set resample: true", source)
+		bad.Add("%s.block: is for resampled episodes; leave it out, or set resample: true", source)
 	}
 }
 
@@ -86,18 +87,12 @@ func (r Resampling) on(standard bool) bool {
 	return *r.Resample
 }
 
-func (c Config) validateTrace(bad func(string, ...any)) {
-	if c.Trace.File == "" {
-		bad("trace.file: is missing")
-	}
-	if c.Trace.Pods < 0 {
-		bad("trace.pods: %d must be 0 or more", c.Trace.Pods)
-	}
-	if !(c.Trace.From >= 0) || math.IsInf(c.Trace.From, 0) {
-		bad("trace.from: %v must be 0 or more", c.Trace.From)
-	}
+func (c Config) validateTrace(bad *fault.List) {
+	bad.If(c.Trace.File == "", "trace.file: is missing")
+	bad.If(c.Trace.Pods < 0, "trace.pods: %d must be 0 or more", c.Trace.Pods)
+	bad.If(!(c.Trace.From >= 0) || math.IsInf(c.Trace.From, 0), "trace.from: %v must be 0 or more", c.Trace.From)
 	if to := c.Trace.To; !(to >= 0) || math.IsInf(to, 0) || to > 0 && to <= c.Trace.From {
-		bad("trace.to: %v must be more than from, %v, or 0 for all", to, c.Trace.From)
+		bad.Add("trace.to: %v must be more than from, %v, or 0 for all", to, c.Trace.From)
 	}
 	c.Trace.validate("trace", c.Trace.Pods == 0, bad)
 	c.noWorkload("trace", bad)
@@ -171,7 +166,7 @@ func (t Trace) fixed(all workload.Trace) bool {
 }
 
 // noWorkload refuses the fields about pods, because the named source decides on the pods.
-func (c Config) noWorkload(source string, bad func(string, ...any)) {
+func (c Config) noWorkload(source string, bad *fault.List) {
 	for _, x := range []struct {
 		field string
 		given bool
@@ -180,9 +175,7 @@ func (c Config) noWorkload(source string, bad func(string, ...any)) {
 		{"replicas", c.Replicas != IntRange{}}, {"load", c.Load != FloatRange{}}, {"initial", c.Initial != 0},
 		{"turnover", c.Turnover != 0}, {"arrivals", c.Arrivals != Arrivals{}}, {"lifetimes", c.Lifetimes != Lifetimes{}},
 	} {
-		if x.given {
-			bad("%s: the %s decides on the pods; leave this out", x.field, source)
-		}
+		bad.If(x.given, "%s: the %s decides on the pods; leave this out", x.field, source)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fault"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
 )
@@ -55,12 +56,10 @@ const (
 )
 
 // validateTraffic checks the traffic of the configuration.
-func (c Config) validateTraffic(bad func(string, ...any)) {
+func (c Config) validateTraffic(bad *fault.List) {
 	if c.Traffic == nil {
 		for _, w := range c.Objective {
-			if objective.Talks(w.Term) {
-				bad("objective: %s is about traffic, but the scenario has none; give traffic", w.Term.Name())
-			}
+			bad.If(objective.Talks(w.Term), "objective: %s is about traffic, but the scenario has none; give traffic", w.Term.Name())
 		}
 		return
 	}
@@ -68,32 +67,20 @@ func (c Config) validateTraffic(bad func(string, ...any)) {
 	t.Apps.validate("traffic.apps", 0, maxApps, bad)
 	t.Racks.validate("traffic.racks", 0, maxRacks, bad)
 	t.Vary.validate(t.Network, bad)
-	if c.Trace != nil || c.OpenB != nil || c.Requests != nil {
-		bad("traffic: only pods of shapes talk; leave trace, openb and requests out")
-	}
-	if c.Initial > 0 {
-		bad("traffic: the pods of initial talk to nobody; leave initial out")
-	}
-	if len(t.Flows) == 0 || len(t.Flows) > maxFlows {
-		bad("traffic.flows: there are %d, want 1 to %d", len(t.Flows), maxFlows)
-	}
+	bad.If(c.Trace != nil || c.OpenB != nil || c.Requests != nil, "traffic: only pods of shapes talk; leave trace, openb and requests out")
+	bad.If(c.Initial > 0, "traffic: the pods of initial talk to nobody; leave initial out")
+	bad.If(len(t.Flows) == 0 || len(t.Flows) > maxFlows, "traffic.flows: there are %d, want 1 to %d", len(t.Flows), maxFlows)
 	for i, f := range t.Flows {
 		at := fmt.Sprintf("traffic.flows[%d]", i)
 		for _, end := range []struct{ field, name string }{{"from", f.From}, {"to", f.To}} {
-			if !slices.ContainsFunc(c.Shapes, func(s workload.Shape) bool { return s.Name == end.name }) {
-				bad("%s.%s: %w", at, end.field, choice.Unknown("shape", end.name, shapeNames(c.Shapes)))
-			}
+			bad.If(!slices.ContainsFunc(c.Shapes, func(s workload.Shape) bool { return s.Name == end.name }),
+				"%s.%s: %w", at, end.field, choice.Unknown("shape", end.name, shapeNames(c.Shapes)))
 		}
-		if !(f.Rate >= 1 && f.Rate <= maxRate) {
-			bad("%s.rate: %v is not 1 to %g bytes a second", at, f.Rate, maxRate)
-		}
-		if slices.ContainsFunc(t.Flows[:i], func(x Flow) bool { return x.From == f.From && x.To == f.To }) {
-			bad("%s: an entry before has the same from and to; add up the rates", at)
-		}
+		bad.If(!(f.Rate >= 1 && f.Rate <= maxRate), "%s.rate: %v is not 1 to %g bytes a second", at, f.Rate, maxRate)
+		bad.If(slices.ContainsFunc(t.Flows[:i], func(x Flow) bool { return x.From == f.From && x.To == f.To }),
+			"%s: an entry before has the same from and to; add up the rates", at)
 	}
-	if err := t.Network.Validate(c.zoneNames()); err != nil {
-		bad("traffic.network: %w", err)
-	}
+	bad.In("traffic.network: ", t.Network.Validate(c.zoneNames()))
 }
 
 func shapeNames(shapes []workload.Shape) []string {

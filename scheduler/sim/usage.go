@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fault"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim/meter"
 	"gnnsched/workload"
@@ -36,15 +37,12 @@ const (
 )
 
 // validateUsage checks the usage of the configuration and of its pods.
-func (c Config) validateUsage(bad func(string, ...any)) {
+func (c Config) validateUsage(bad *fault.List) {
 	if c.Usage == nil {
-		if slices.ContainsFunc(c.Shapes, func(s workload.Shape) bool { return s.Usage != nil }) {
-			bad("usage: is missing, but shapes have usage; give at least the seconds in a unit of time, usage: {unit: 10}")
-		}
+		bad.If(slices.ContainsFunc(c.Shapes, func(s workload.Shape) bool { return s.Usage != nil }),
+			"usage: is missing, but shapes have usage; give at least the seconds in a unit of time, usage: {unit: 10}")
 		for _, w := range c.Objective {
-			if objective.Measured(w.Term) {
-				bad("objective: %s is about measured usage, but the scenario has none; give usage", w.Term.Name())
-			}
+			bad.If(objective.Measured(w.Term), "objective: %s is about measured usage, but the scenario has none; give usage", w.Term.Name())
 		}
 		return
 	}
@@ -55,16 +53,10 @@ func (c Config) validateUsage(bad func(string, ...any)) {
 		{"unit", c.Usage.unit(), 1e-3, maxUnit}, {"tick", c.Usage.tick(), 1, maxTick},
 		{"known", c.Usage.Known, 0, 1}, {"network", c.Usage.Network, 0, 1e12}, {"disk", c.Usage.Disk, 0, 1e12},
 	} {
-		if !(x.v >= x.least && x.v <= x.most) {
-			bad("usage.%s: %v is not %g to %g", x.field, x.v, x.least, x.most)
-		}
+		bad.If(!(x.v >= x.least && x.v <= x.most), "usage.%s: %v is not %g to %g", x.field, x.v, x.least, x.most)
 	}
-	if c.Initial > 0 {
-		bad("usage: the pods of initial have no usage; leave initial out")
-	}
-	if c.OpenB != nil {
-		bad("usage: the pods of the openb trace have no usage; leave it out")
-	}
+	bad.If(c.Initial > 0, "usage: the pods of initial have no usage; leave initial out")
+	bad.If(c.OpenB != nil, "usage: the pods of the openb trace have no usage; leave it out")
 }
 
 // Limits returns the limits of each node.

@@ -16,6 +16,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fault"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/record/play"
@@ -80,41 +81,30 @@ func NewRunID(now time.Time) string {
 // Validate returns every required field that is missing and every value that Kubernetes would
 // refuse.
 func (c *Config) Validate() error {
-	var errs []error
-	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
-	if c.Client == nil || c.Cleaner == nil {
-		bad("the driver needs a client and a cleaner")
-	}
+	bad := &fault.List{}
+	bad.If(c.Client == nil || c.Cleaner == nil, "the driver needs a client and a cleaner")
 	if p := validation.IsDNS1123Subdomain(c.SchedulerName); len(p) > 0 {
-		bad("scheduler name %q: %s", c.SchedulerName, p[0])
+		bad.Add("scheduler name %q: %s", c.SchedulerName, p[0])
 	}
 	if p := validation.IsDNS1123Label(c.Namespace); c.Namespace != "" && len(p) > 0 {
-		bad("namespace %q: %s", c.Namespace, p[0])
+		bad.Add("namespace %q: %s", c.Namespace, p[0])
 	}
 	if p := validation.IsValidLabelValue(c.RunID); c.RunID == "" || len(p) > 0 {
-		bad("run id %q must be a label value: at most 63 letters, digits, '-', '_' and '.'", c.RunID)
+		bad.Add("run id %q must be a label value: at most 63 letters, digits, '-', '_' and '.'", c.RunID)
 	}
-	if c.Interval < 0 || c.Settle < 0 {
-		bad("interval %v and settle %v must not be negative", c.Interval, c.Settle)
-	}
-	if !(c.Speed >= 0) {
-		bad("speed %v must be 0 or more", c.Speed)
-	}
-	if c.replay != nil && !c.Bare {
-		bad("the pods of a record have no Deployments")
-	}
-	if err := c.Plan.Validate(); err != nil {
-		bad("%w", err)
-	}
+	bad.If(c.Interval < 0 || c.Settle < 0, "interval %v and settle %v must not be negative", c.Interval, c.Settle)
+	bad.If(!(c.Speed >= 0), "speed %v must be 0 or more", c.Speed)
+	bad.If(c.replay != nil && !c.Bare, "the pods of a record have no Deployments")
+	bad.In("", c.Plan.Validate())
 	c.validateUsage(bad)
-	if err := errors.Join(errs...); err != nil {
+	if err := bad.Err(); err != nil {
 		return exit.New(exit.Usage, err, "")
 	}
 	return nil
 }
 
 // validateUsage refuses models of usage that no annotation of a pod can hold.
-func (c *Config) validateUsage(bad func(format string, a ...any)) {
+func (c *Config) validateUsage(bad *fault.List) {
 	seen := map[*usage.Model]bool{nil: true}
 	for i, s := range c.Plan.Steps {
 		m := s.Deployment.Shape.Usage
@@ -123,7 +113,7 @@ func (c *Config) validateUsage(bad func(format string, a ...any)) {
 		}
 		seen[m] = true
 		if _, err := usage.FormatAnnotation(m); err != nil {
-			bad("step %d of the plan: %s: usage: %w", i+1, s.Deployment.Name, err)
+			bad.Add("step %d of the plan: %s: usage: %w", i+1, s.Deployment.Name, err)
 		}
 	}
 }
