@@ -205,6 +205,9 @@ var cases = []struct {
 	{name: "no node and no times", err: "no pod is on a node of kube_node_info, though 2 are bound", change: func(e exposition) exposition {
 		return edited(edited(e, "kube_pod_", replaced(`\bnode="`, `kubernetes_node="`)), scheduled, nothing)
 	}},
+	{name: "requests under the names of before 2.0", err: "no series kube_pod_container_resource_requests", change: func(e exposition) exposition {
+		return edited(e, requests, nothing)
+	}},
 }
 
 // beginOf returns when a case begins; they all are in one Prometheus.
@@ -266,6 +269,9 @@ func checkCases(t *testing.T, client *promapi.Client) {
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Errorf("%v, want %q", err, c.err)
+				}
+				if parts, err := filepath.Glob(filepath.Join(dir, "*.parquet")); err != nil || len(parts) > 0 {
+					t.Errorf("%q are written: %v", parts, err)
 				}
 				return
 			}

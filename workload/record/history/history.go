@@ -113,8 +113,8 @@ func Read(ctx context.Context, c Config) (Result, error) {
 	switch {
 	case err != nil && reached.After(c.From):
 		err = fmt.Errorf("%w; the record is complete until %s", err, text(reached))
-	case err == nil:
-		err = r.needed()
+	case err == nil && r.gaps.chunks == 0:
+		err = Unanswered{fmt.Errorf("Prometheus has no series %s from %s to %s", podInfo, text(r.From), text(r.To))}
 	}
 	return r.out, err
 }
@@ -161,6 +161,9 @@ func (r *reader) chunk(ctx context.Context, from, to time.Time) error {
 			return err
 		}
 		r.gaps.chunk(from)
+		if err := r.needed(); err != nil {
+			return err
+		}
 	}
 	if r.Usage > 0 {
 		if err := r.readUsage(ctx, from, to); err != nil {
@@ -210,13 +213,13 @@ func (r *reader) write(to time.Time) error {
 	return err
 }
 
-// needed returns an error if a needed series is missing.
+// needed returns an error if a needed series has been missing so far. The chunk is not written then: pods without requests would look like
+// pods that need nothing.
 func (r *reader) needed() error {
-	has := map[string]bool{podInfo: r.gaps.chunks > 0, nodeInfo: len(r.gaps.nodes) > 0,
-		requests: r.gaps.has[requests] > 0, allocatable: r.gaps.has[allocatable] > 0}
-	for _, series := range []string{podInfo, nodeInfo, requests, allocatable} {
+	has := map[string]bool{nodeInfo: len(r.gaps.nodes) > 0, requests: r.gaps.has[requests] > 0, allocatable: r.gaps.has[allocatable] > 0}
+	for _, series := range []string{nodeInfo, requests, allocatable} {
 		if !has[series] {
-			return Unanswered{fmt.Errorf("Prometheus has no series %s from %s to %s", series, text(r.From), text(r.To))}
+			return Unanswered{fmt.Errorf("Prometheus has no series %s", series)}
 		}
 	}
 	return nil
