@@ -353,6 +353,14 @@ func text(t *testing.T, m Moves) string {
 	return b.String()
 }
 
+// A note says all that a record lacks.
+func TestLongNote(t *testing.T) {
+	lacks := strings.Repeat("a series with a long name, ", 20) + "requests"
+	if got := text(t, Moves{Notes: []string{lacks}}); !strings.Contains(got, "note: "+lacks+"\n") {
+		t.Error(got)
+	}
+}
+
 // A budget of an old record that no program can read is left out, and a note names it.
 func TestUnreadableBudget(t *testing.T) {
 	for _, spec := range []string{"{", `{"minAvailable":"many","selector":{}}`,

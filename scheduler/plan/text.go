@@ -19,8 +19,11 @@ import (
 	"gnnsched/scheduler/objective"
 )
 
-// maxText is the number of bytes of a cell. Names and reasons come from a file.
-const maxText = 200
+// maxText and maxNote are the numbers of bytes of a cell and of a note. Names and reasons come from a file.
+const (
+	maxText = 200
+	maxNote = 1000
+)
 
 // WriteText writes the moves for people.
 func (m Moves) WriteText(w io.Writer) error {
@@ -58,7 +61,7 @@ func (m Moves) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "note: %d of the moved pods lose the data of their emptyDir volumes\n", n)
 	}
 	for _, n := range m.Notes {
-		fmt.Fprintf(&b, "note: %s\n", plain(n))
+		fmt.Fprintf(&b, "note: %s\n", advise.Shorten(n, maxNote))
 	}
 	if err := Table(&b, head, m.rows()); err != nil {
 		return err
@@ -228,7 +231,7 @@ func (l Losses) WriteText(w io.Writer) error {
 		}
 	}
 	for _, n := range l.Notes {
-		fmt.Fprintf(&b, "note: %s\n", plain(n))
+		fmt.Fprintf(&b, "note: %s\n", advise.Shorten(n, maxNote))
 	}
 	_, err := w.Write(b.Bytes())
 	return err
