@@ -136,7 +136,7 @@ gpu() {
 	openb power "$(at watts 40 80 100),meanWatts120,allocation120" 10 openb:default \
 		fgd,pwr+fgd:0.05,pwr+fgd:0.1,pwr+fgd:0.2,pwr,gpu-gnn,power+gpu-gnn:0.5,power+gpu-gnn:1,power+gpu-gnn:2,power+gpu-gnn:4,power+gpu-gnn:16,power+gpu-gnn:64,power+gpu-gnn:256,power+gpu-gnn:1e9
 	openb power "$(at watts 40 80 100),meanWatts120,allocation120" 4 openb:cpu100,openb:gpushare40,openb:gpuspec10,openb:multigpu20 fgd,pwr,power+gpu-gnn:4,power+gpu-gnn:1e9
-	waiting() { openb "$1" allocation,gpuHours,waiting,rejected,moves "${@:2}"; }
+	waiting() { openb "$1" allocation,gpuHours,podsWaiting,rejected,moves "${@:2}"; }
 	for load in 60 85 95 105; do waiting day 10 openb:default@$load,openb:cpu100@$load,openb:gpushare40@$load,openb:gpuspec10@$load fgd,running:gpu-gnn; done
 	waiting day-120 4 openb:default@120,openb:gpushare40@120 fgd,running:gpu-gnn
 	waiting day-95 4 openb:default@95 fgd,gpu-best-fit,gpu-packing,gpu-gnn,running:gpu-gnn,kube-scheduler

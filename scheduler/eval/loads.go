@@ -29,7 +29,7 @@ var Filling = []Metric{
 		return 0
 	}, whereFilling},
 	{"gpuHours", "GPU hours waited", 0, ofSteady(func(s *sim.SteadyOutcome) float64 { return s.GPUHours }), whereSteady},
-	{"waiting", "pods waiting", 2, func(o sim.Outcome) float64 {
+	{"podsWaiting", "pods waiting", 2, func(o sim.Outcome) float64 {
 		switch {
 		case o.Partitions != nil:
 			return o.Partitions.Waiting

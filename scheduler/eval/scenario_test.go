@@ -2,6 +2,7 @@ package eval
 
 import (
 	"os"
+	"slices"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -188,6 +189,11 @@ func TestMetricsAreDescribed(t *testing.T) {
 	for _, m := range Metrics {
 		if m.About() == "" {
 			t.Errorf("the metric %s has no description", m.Name)
+		}
+	}
+	for _, m := range slices.Concat(Metrics, Filling) {
+		if found, err := FindMetric(m.Name); err != nil || found.Title != m.Title {
+			t.Errorf("--metrics %s finds %q and %v, want %q", m.Name, found.Title, err, m.Title)
 		}
 	}
 }
