@@ -269,6 +269,27 @@ func TestEmpty(t *testing.T) {
 	})
 }
 
+// A pod that may run on its node alone stays, though another one that may run anywhere requests the same.
+func TestAffinityIsKept(t *testing.T) {
+	x := small{track: objective.Pack{}.Track}
+	for _, disk := range []string{"hdd", "ssd"} {
+		x.nodes = append(x.nodes, &cluster.Node{Labels: map[string]string{"disk": disk}, Version: cluster.NextVersion(),
+			Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 1 << 36, Pods: 20}})
+	}
+	free, bound := gpuPod(1000, 0, 0), gpuPod(1000, 0, 0)
+	bound.NodeAffinity = [][]cluster.Requirement{{{Key: "disk", Operator: "NotIn", Values: []string{"hdd"}}}}
+	for i, p := range []*cluster.Pod{free, free, bound} {
+		x.nodes[i/2].Add(p.Requests)
+		x.pods = append(x.pods, moves.Pod{Pod: p, ID: 100 + i, Row: int32(i / 2)})
+	}
+	if steps := x.find(moves.Greedy{}, 1<<20, 100); steps != nil {
+		t.Errorf("%v moves a pod where it may not run", steps)
+	}
+	if steps := x.find(moves.Local{}, 1<<20, 100); len(steps) != 1 || len(steps[0]) != 2 {
+		t.Errorf("steps %v, want two moves", steps)
+	}
+}
+
 // A node is emptied by several moves of which the first lower nothing.
 func TestDrain(t *testing.T) {
 	x := small{track: objective.Pack{}.Track}

@@ -117,8 +117,8 @@ func New(nodes []*cluster.Node, pods []Pod, c Config) *State {
 			continue
 		}
 		key := shape{requests: p.Requests}
-		if len(p.GPUModels)+len(p.NodeSelector)+len(p.Tolerations) > 0 {
-			key.needs = fmt.Sprintf("%q %q %s", p.GPUModels, p.NodeSelector, cluster.TolerationsKey(p.Tolerations))
+		if len(p.GPUModels)+len(p.NodeSelector)+len(p.NodeAffinity)+len(p.Tolerations) > 0 {
+			key.needs = fmt.Sprintf("%q %q %q %s", p.GPUModels, p.NodeSelector, p.NodeAffinity, cluster.TolerationsKey(p.Tolerations))
 		}
 		if c.Rules != nil { // they may treat owners differently
 			key.needs += p.Owner
