@@ -3,6 +3,7 @@ package workload
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"gnnsched/internal/cluster"
@@ -33,6 +36,7 @@ type Shape struct {
 
 	Labels       map[string]string // of the pods, besides the labels that runsim sets
 	NodeSelector map[string]string
+	NodeAffinity [][]cluster.Requirement // terms of required node affinity, of which a node must meet one; none: any node
 	Tolerations  []cluster.Toleration
 	GPUModels    []string // GPU models that the pods accept; empty means any
 
@@ -63,6 +67,7 @@ func (s Shape) Validate() error {
 		"limits.memory: %s is less than the request of %s", cluster.FormatMemory(l.Memory), cluster.FormatMemory(r.Memory))
 	validateLabels("labels", s.Labels, true, bad)
 	validateLabels("nodeSelector", s.NodeSelector, false, bad)
+	bad.Each("nodeAffinity", ValidateAffinity(s.NodeAffinity))
 	for i, t := range s.Tolerations {
 		validateToleration(fmt.Sprintf("tolerations[%d]", i), t, bad)
 	}
@@ -84,6 +89,32 @@ func validateLabels(field string, labels map[string]string, own bool, bad *fault
 		}
 		bad.If(own && (k == LabelManagedBy || k == LabelName || strings.HasPrefix(k, "gnnsched.io/")), "%s: is set by runsim", at)
 	}
+}
+
+// operators are the operators of node affinity, as package labels spells them.
+var operators = map[string]selection.Operator{
+	"In": selection.In, "NotIn": selection.NotIn, "Exists": selection.Exists, "DoesNotExist": selection.DoesNotExist,
+	"Gt": selection.GreaterThan, "Lt": selection.LessThan,
+}
+
+// ValidateAffinity returns everything in terms of required node affinity that Kubernetes would refuse or no node could meet. Each error
+// begins with the place in the list.
+func ValidateAffinity(terms [][]cluster.Requirement) error {
+	var errs []error
+	for i, term := range terms {
+		if len(term) == 0 {
+			errs = append(errs, fmt.Errorf("[%d]: a term without requirements is met by no node", i))
+		}
+		for j, r := range term {
+			operator, known := operators[r.Operator]
+			if !known {
+				errs = append(errs, fmt.Errorf("[%d][%d].operator: %q is not In, NotIn, Exists, DoesNotExist, Gt or Lt", i, j, r.Operator))
+			} else if _, err := labels.NewRequirement(r.Key, operator, r.Values); err != nil {
+				errs = append(errs, fmt.Errorf("[%d][%d]: %w", i, j, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func validateToleration(at string, t cluster.Toleration, bad *fault.List) {

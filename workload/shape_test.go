@@ -32,6 +32,10 @@ func TestExampleShapesFile(t *testing.T) {
 			Requests:    cluster.Resources{MilliCPU: 4000, Memory: 16 << 30, Pods: 1},
 			Limits:      cluster.Resources{MilliCPU: 8000, Memory: 16 << 30},
 			Tolerations: []cluster.Toleration{{Key: "dedicated", Value: "batch", Effect: cluster.NoSchedule}},
+			NodeAffinity: [][]cluster.Requirement{
+				{{Key: "cores", Operator: "Gt", Values: []string{"16"}}, {Key: "spot", Operator: "DoesNotExist"}},
+				{{Key: "zone", Operator: "In", Values: []string{"a", "b"}}},
+			},
 		},
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -85,6 +89,13 @@ func TestReadShapesRejects(t *testing.T) {
 		{"label value", "shapes: [{name: a, labels: {x: 'y z'}}]", `f: shapes[0].labels.x: "y z"`},
 		{"our label", "shapes: [{name: a, labels: {gnnsched.io/run: z}}]", "f: shapes[0].labels.gnnsched.io/run: is set by runsim"},
 		{"selector", "shapes: [{name: a, nodeSelector: {x: '*'}}]", `f: shapes[0].nodeSelector.x: "*"`},
+		{"affinity operator", "shapes: [{name: a, nodeAffinity: [[{key: k, operator: Like}]]}]",
+			`f: shapes[0].nodeAffinity[0][0].operator: "Like"`},
+		{"affinity values", "shapes: [{name: a, nodeAffinity: [[{key: k, operator: In}]]}]", "f: shapes[0].nodeAffinity[0][0]: values: "},
+		{"affinity number", "shapes: [{name: a, nodeAffinity: [[{key: k, operator: Gt, values: [x]}]]}]",
+			"f: shapes[0].nodeAffinity[0][0]: values"},
+		{"affinity key", "shapes: [{name: a, nodeAffinity: [[{key: '*', operator: Exists}]]}]", "f: shapes[0].nodeAffinity[0][0]: key: "},
+		{"affinity term", "shapes: [{name: a, nodeAffinity: [[]]}]", "f: shapes[0].nodeAffinity[0]: a term without"},
 		{"operator", "shapes: [{name: a, tolerations: [{key: k, operator: In}]}]", `f: shapes[0].tolerations[0].operator: "In"`},
 		{"effect", "shapes: [{name: a, tolerations: [{key: k, effect: Never}]}]", `f: shapes[0].tolerations[0].effect: "Never"`},
 		{"toleration key", "shapes: [{name: a, tolerations: [{value: v}]}]", "f: shapes[0].tolerations[0].key: is required"},

@@ -45,8 +45,11 @@ type shapeEntry struct {
 	Labels       map[string]string `json:"labels,omitempty"`
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	Tolerations  []tolerationEntry `json:"tolerations,omitempty"`
-	GPUModels    []string          `json:"gpuModels,omitempty"`
-	Usage        json.RawMessage   `json:"usage,omitempty"` // usage.Model, decoded later
+
+	NodeAffinity [][]cluster.Requirement `json:"nodeAffinity,omitempty"`
+
+	GPUModels []string        `json:"gpuModels,omitempty"`
+	Usage     json.RawMessage `json:"usage,omitempty"` // usage.Model, decoded later
 }
 
 type tolerationEntry struct {
@@ -101,7 +104,10 @@ func (f shapeFile) convert(file string) ([]Shape, error) {
 }
 
 func (e shapeEntry) shape() (Shape, error) {
-	s := Shape{Name: e.Name, Weight: ptr.Deref(e.Weight, 1), Labels: e.Labels, NodeSelector: e.NodeSelector, GPUModels: e.GPUModels}
+	s := Shape{
+		Name: e.Name, Weight: ptr.Deref(e.Weight, 1), Labels: e.Labels, NodeSelector: e.NodeSelector, NodeAffinity: e.NodeAffinity,
+		GPUModels: e.GPUModels,
+	}
 	bad := &fault.List{}
 	read := func(to *cluster.Resources, field string, b json.RawMessage) {
 		if len(b) > 0 {
@@ -159,7 +165,9 @@ func onlyDocument(data []byte) ([]byte, error) {
 
 // MarshalJSON implements json.Marshaler. The result has the form of an entry in a shapes file.
 func (s Shape) MarshalJSON() ([]byte, error) {
-	e := shapeEntry{Name: s.Name, Weight: &s.Weight, Labels: s.Labels, NodeSelector: s.NodeSelector, GPUModels: s.GPUModels}
+	e := shapeEntry{
+		Name: s.Name, Weight: &s.Weight, Labels: s.Labels, NodeSelector: s.NodeSelector, NodeAffinity: s.NodeAffinity, GPUModels: s.GPUModels,
+	}
 	requests := s.Requests
 	requests.Pods = 0 // always 1
 	var errs [3]error

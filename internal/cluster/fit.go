@@ -271,8 +271,9 @@ func (s Sums) Std() float64 {
 // Requirement is a condition on a node's labels, as in a pod's node affinity. Operator is In, NotIn, Exists, DoesNotExist, Gt or Lt. With
 // any other operator no node meets the condition.
 type Requirement struct {
-	Key, Operator string
-	Values        []string
+	Key      string   `json:"key"`
+	Operator string   `json:"operator"`
+	Values   []string `json:"values,omitempty"`
 }
 
 // met reports whether labels meet the requirement. As in Kubernetes, NotIn is met without the label, and Gt and Lt need whole numbers.

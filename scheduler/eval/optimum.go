@@ -207,7 +207,4 @@ func sameNode(a, b *cluster.Node) bool {
 
 // samePod tells whether two pods differ in nothing but their names and owners. The optimum ignores
 // preferences.
-func samePod(a, b *cluster.Pod) bool {
-	return a.Requests == b.Requests && maps.Equal(a.NodeSelector, b.NodeSelector) && slices.Equal(a.Tolerations, b.Tolerations) &&
-		slices.Equal(a.GPUModels, b.GPUModels)
-}
+func samePod(a, b *cluster.Pod) bool { return cluster.KindKey(a) == cluster.KindKey(b) }

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/workload"
@@ -50,10 +49,10 @@ func (a *arrivalList) add(d workload.Deployment, shape int32, owned bool) {
 	if owned {
 		owner = d.Name
 	}
+	pod := podOf(&d.Shape)
+	pod.Name, pod.Namespace, pod.Owner = d.Name, "default", owner
 	a.deployments = append(a.deployments, deployment{
-		pod: cluster.Pod{Name: d.Name, Namespace: "default", Owner: owner, Requests: d.Shape.Requests, NodeSelector: d.Shape.NodeSelector,
-			Tolerations: d.Shape.Tolerations, GPUModels: d.Shape.GPUModels},
-		shape: shape, replicas: d.Replicas, usage: d.Shape.Usage, kind: d.Shape.Name,
+		pod: pod, shape: shape, replicas: d.Replicas, usage: d.Shape.Usage, kind: d.Shape.Name,
 	})
 	if d.Shape.Usage != nil {
 		a.deployments[len(a.deployments)-1].pod.Limits = d.Shape.Limits
@@ -150,15 +149,10 @@ func (c *Config) drawLifetimes(seed uint64, a *arrivalList) {
 // creates the pods of a trace without a Deployment.
 func fromTrace(t workload.Trace) arrivalList {
 	a := arrivalList{exact: true}
-	type shape struct {
-		requests                       cluster.Resources
-		models, tolerations, selectors string
-	}
-	numbers := numbering[shape]{}
+	numbers := numbering[string]{}
 	for _, x := range t {
-		s := x.Deployment.Shape
-		a.add(x.Deployment, numbers.of(shape{s.Requests, strings.Join(s.GPUModels, "|"), cluster.TolerationsKey(s.Tolerations),
-			fmt.Sprintf("%q", s.NodeSelector)}), false)
+		pod := podOf(&x.Deployment.Shape)
+		a.add(x.Deployment, numbers.of(cluster.KindKey(&pod)), false)
 		for range x.Deployment.Replicas {
 			a.at = append(a.at, x.At-t[0].At)
 			a.lifetime = append(a.lifetime, x.Lifetime)

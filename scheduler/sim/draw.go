@@ -179,13 +179,20 @@ func (c *Config) drawInitial(seed uint64, nodes []*cluster.Node, shapes []worklo
 		for misses := 0; misses < 3; {
 			s := c.drawShape(rng, shapes)
 			with := workload.LoadOf(n.Requested.Plus(s.Requests), n.Allocatable)
-			p := cluster.Pod{Requests: s.Requests, NodeSelector: s.NodeSelector, Tolerations: s.Tolerations, GPUModels: s.GPUModels}
+			p := podOf(&s)
 			if max(with.CPU, with.Memory, with.Pods) > upTo || n.Fit(&p) != cluster.Fits {
 				misses++
 				continue
 			}
 			n.Add(s.Requests)
 		}
+	}
+}
+
+// podOf returns a pod of a shape, without names.
+func podOf(s *workload.Shape) cluster.Pod {
+	return cluster.Pod{
+		Requests: s.Requests, NodeSelector: s.NodeSelector, NodeAffinity: s.NodeAffinity, Tolerations: s.Tolerations, GPUModels: s.GPUModels,
 	}
 }
 

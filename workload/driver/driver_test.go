@@ -287,6 +287,9 @@ func TestDeployment(t *testing.T) {
 	d.Shape.Labels = map[string]string{"tier": "web"}
 	d.Shape.NodeSelector = map[string]string{"pool": "x"}
 	d.Shape.Tolerations = []cluster.Toleration{{Key: "k", Value: "v", Effect: cluster.NoSchedule}}
+	d.Shape.NodeAffinity = [][]cluster.Requirement{
+		{{Key: "zone", Operator: "NotIn", Values: []string{"a"}}}, {{Key: "gen", Operator: "Exists"}},
+	}
 	got := cfg.deployment(d, 2)
 	ours := map[string]string{
 		workload.LabelManagedBy: "gnnsched", workload.LabelRun: "r1", workload.LabelFill: "2", workload.LabelShape: "web",
@@ -311,6 +314,10 @@ func TestDeployment(t *testing.T) {
 	}
 	if d := cmp.Diff(want, p.Tolerations); d != "" {
 		t.Errorf("tolerations:\n%s", d)
+	}
+	where := kube.Terms(p.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+	if d := cmp.Diff(d.Shape.NodeAffinity, where); d != "" {
+		t.Errorf("affinity:\n%s", d)
 	}
 	r := p.Containers[0].Resources
 	text := fmt.Sprintf("%v %v, limits %v of %d, %d pods for %s on %s", r.Requests.Cpu(), r.Requests.Memory(), r.Limits.Cpu(), len(r.Limits),

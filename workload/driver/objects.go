@@ -189,6 +189,7 @@ func (c *Config) template(d workload.Deployment, run map[string]string) corev1.P
 		Spec: corev1.PodSpec{
 			SchedulerName:                c.SchedulerName,
 			NodeSelector:                 s.NodeSelector,
+			Affinity:                     kube.Affinity(s.NodeAffinity),
 			Tolerations:                  kube.Tolerations(workload.Tolerations([]workload.Shape{s})),
 			AutomountServiceAccountToken: ptr.To(false), // the pods never call the API server
 			EnableServiceLinks:           ptr.To(false),

@@ -250,8 +250,8 @@ func WritePlan(w io.Writer, p workload.Plan) error {
 func Lost(p workload.Plan) (out []string) {
 	for _, step := range p.Steps {
 		s := step.Deployment.Shape
-		loses := len(s.Labels)+len(s.NodeSelector)+len(s.Tolerations)+len(s.GPUModels) > 0 || s.Requests.GPU > 0 || s.Requests.GPUMilli > 0 ||
-			s.Usage != nil
+		loses := len(s.Labels)+len(s.NodeSelector)+len(s.NodeAffinity)+len(s.Tolerations)+len(s.GPUModels) > 0 || s.Requests.GPU > 0 ||
+			s.Requests.GPUMilli > 0 || s.Usage != nil
 		if loses && !slices.Contains(out, s.Name) {
 			out = append(out, s.Name)
 		}

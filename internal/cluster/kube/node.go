@@ -184,6 +184,22 @@ func GPUAnnotations(r cluster.Resources, models []string) map[string]string {
 	return out
 }
 
+// Affinity writes terms of required node affinity; nil without any.
+func Affinity(terms [][]cluster.Requirement) *corev1.Affinity {
+	if len(terms) == 0 {
+		return nil
+	}
+	var s corev1.NodeSelector
+	for _, term := range terms {
+		var all []corev1.NodeSelectorRequirement
+		for _, r := range term {
+			all = append(all, corev1.NodeSelectorRequirement{Key: r.Key, Operator: corev1.NodeSelectorOperator(r.Operator), Values: r.Values})
+		}
+		s.NodeSelectorTerms = append(s.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchExpressions: all})
+	}
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &s}}
+}
+
 // Capacity writes a node's capacity: CPU, memory, pod slots and GPUs.
 func Capacity(r cluster.Resources) corev1.ResourceList {
 	list := corev1.ResourceList{

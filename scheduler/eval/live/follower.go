@@ -91,8 +91,8 @@ func Pod(name, scheduler string, p *cluster.Pod) *corev1.Pod {
 			Name: name, Namespace: namespace, Labels: labels, Annotations: kube.GPUAnnotations(requests, p.GPUModels),
 		},
 		Spec: corev1.PodSpec{
-			SchedulerName: scheduler, NodeSelector: p.NodeSelector, Tolerations: kube.Tolerations(p.Tolerations),
-			EnableServiceLinks: ptr.To(false),
+			SchedulerName: scheduler, NodeSelector: p.NodeSelector, Affinity: kube.Affinity(p.NodeAffinity),
+			Tolerations: kube.Tolerations(p.Tolerations), EnableServiceLinks: ptr.To(false),
 			Containers: []corev1.Container{{
 				Name: "app", Image: "none",
 				Resources: corev1.ResourceRequirements{Requests: kube.NonzeroResourceList(requests), Limits: kube.GPUResourceList(requests)},

@@ -107,6 +107,9 @@ func PodRows(t workload.Trace) []record.Pod {
 			CPULimit: s.Limits.MilliCPU, MemoryLimit: s.Limits.Memory, GPUModels: record.Column(s.GPUModels), Labels: record.Column(s.Labels),
 			NodeSelector: record.Column(s.NodeSelector), Tolerations: record.Column(kube.Tolerations(s.Tolerations)), Arrived: millis(a.At),
 		}
+		if affinity := kube.Affinity(s.NodeAffinity); affinity != nil {
+			row.Affinity = record.JSON(affinity)
+		}
 		if !math.IsInf(a.Lifetime, 1) {
 			row.Ended, row.End = max(millis(a.At+a.Lifetime), row.Arrived+1), record.Deleted
 		}

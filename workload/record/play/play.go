@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
@@ -43,8 +42,8 @@ func Load(dir string) (workload.Trace, []string, error) {
 }
 
 // arrivals returns the pods of a record as a trace, and for each property that a trace cannot hold its number of pods, by its name. Each
-// pod arrives alone, with its requests, limits, node selector, tolerations and GPU models, and with node affinity if a node selector can
-// express it. It runs as long as it did; a pod that had not ended stays. A pod that never ran stays as long as it waited.
+// pod arrives alone, with its requests, limits, node selector, required node affinity, tolerations and GPU models. It runs as long as it
+// did; a pod that had not ended stays. A pod that never ran stays as long as it waited.
 func arrivals(pods []record.Pod) (workload.Trace, map[string]int, error) {
 	var out workload.Trace
 	lacks, taken := map[string]int{}, map[string]bool{}
@@ -60,7 +59,7 @@ func arrivals(pods []record.Pod) (workload.Trace, map[string]int, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
 		}
-		shape.NodeSelector, _ = withAffinity(shape.NodeSelector, p)
+		shape.NodeAffinity, _ = affinityOf(p)
 		name := workload.FreeName(label(p.Name, "pod"), taken)
 		taken[name] = true
 		out = append(out, workload.Arrival{
@@ -131,7 +130,7 @@ func count(p *record.Pod, lacks map[string]int) {
 	if decode("affinity", p.Affinity, &affinity) != nil {
 		lacks["affinity that cannot be read"]++
 	}
-	_, whole := withAffinity(record.Labels(p.NodeSelector), p) // shapeOf returns the error of a selector that cannot be read
+	_, whole := affinityOf(p)
 	for what, has := range map[string]bool{
 		"node affinity": affinity.NodeAffinity != nil && !whole, "pod affinity": affinity.PodAffinity != nil,
 		"pod anti-affinity": affinity.PodAntiAffinity != nil,
@@ -145,38 +144,20 @@ func count(p *record.Pod, lacks map[string]int) {
 	}
 }
 
-// withAffinity returns a node selector with a pod's required node affinity, if a node selector can express it: one term that names one
-// value for each label. whole tells whether this is all of the pod's node affinity. The selector itself is not changed.
-func withAffinity(selector map[string]string, p *record.Pod) (out map[string]string, whole bool) {
+// affinityOf returns a pod's required node affinity, none if it is about fields of nodes or Kubernetes would refuse it. whole tells whether
+// this is all of the pod's node affinity.
+func affinityOf(p *record.Pod) (terms [][]cluster.Requirement, whole bool) {
 	var affinity corev1.Affinity
 	if decode("affinity", p.Affinity, &affinity) != nil || affinity.NodeAffinity == nil {
-		return selector, true
+		return nil, true
 	}
 	required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	whole = len(affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0
-	if required == nil {
-		return selector, whole
+	terms = kube.Terms(required)
+	played := required == nil || len(terms) > 0
+	if workload.ValidateAffinity(terms) != nil {
+		terms, played = nil, false
 	}
-	if len(required.NodeSelectorTerms) != 1 || len(required.NodeSelectorTerms[0].MatchFields) > 0 ||
-		len(required.NodeSelectorTerms[0].MatchExpressions) == 0 {
-		return selector, false
-	}
-	out = maps.Clone(selector)
-	if out == nil {
-		out = map[string]string{}
-	}
-	for _, r := range required.NodeSelectorTerms[0].MatchExpressions {
-		one := r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 && len(validation.IsQualifiedName(r.Key)) == 0 &&
-			len(validation.IsValidLabelValue(r.Values[0])) == 0
-		if !one {
-			return selector, false
-		}
-		if value, selected := out[r.Key]; selected && value != r.Values[0] {
-			return selector, false
-		}
-		out[r.Key] = r.Values[0]
-	}
-	return out, whole
+	return terms, played && len(affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0
 }
 
 // describe describes the trace's missing parts, for people: "pod anti-affinity (12 pods), priority (3 pods)".

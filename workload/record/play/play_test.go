@@ -58,35 +58,33 @@ func TestArrivals(t *testing.T) {
 	}
 }
 
-// A required node affinity becomes part of the node selector if a selector can say it; else the pod counts as played without it.
+// Required node affinity is played; one that no shape can have is not, and its pod is counted.
 func TestArrivalsWithAffinity(t *testing.T) {
 	required := func(terms string) string {
 		return `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[` + terms + `]}}}`
 	}
 	zone := `{"key":"zone","operator":"In","values":["a"]}`
 	for _, c := range []struct {
-		affinity string
-		want     map[string]string
-		lacks    int
+		affinity, want string
+		lacks          int
 	}{
-		{required(`{"matchExpressions":[` + zone + `]}`), map[string]string{"disk": "ssd", "zone": "a"}, 0},
-		{required(`{"matchExpressions":[` + zone + `,{"key":"disk","operator":"In","values":["ssd"]}]}`),
-			map[string]string{"disk": "ssd", "zone": "a"}, 0},
-		{required(`{"matchExpressions":[` + zone + `,{"key":"disk","operator":"In","values":["hdd"]}]}`), map[string]string{"disk": "ssd"}, 1},
-		{required(`{"matchExpressions":[{"key":"zone","operator":"In","values":["a","b"]}]}`), map[string]string{"disk": "ssd"}, 1},
-		{required(`{"matchExpressions":[{"key":"zone","operator":"NotIn","values":["a"]}]}`), map[string]string{"disk": "ssd"}, 1},
-		{required(`{"matchExpressions":[{"key":"zone","operator":"In","values":["<script>"]}]}`), map[string]string{"disk": "ssd"}, 1},
-		{required(`{"matchExpressions":[` + zone + `]},{"matchExpressions":[` + zone + `]}`), map[string]string{"disk": "ssd"}, 1},
-		{required(`{"matchExpressions":[` + zone + `],"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}`),
-			map[string]string{"disk": "ssd"}, 1},
-		{required(`{}`), map[string]string{"disk": "ssd"}, 1},
+		{required(`{"matchExpressions":[` + zone + `]}`), "disk=ssd, zone=a", 0},
+		{required(`{"matchExpressions":[` + zone + `,{"key":"cpus","operator":"Gt","values":["8"]}]}`), "disk=ssd, zone=a, cpus>8", 0},
+		{required(`{"matchExpressions":[{"key":"zone","operator":"NotIn","values":["a","b"]}]}`), "disk=ssd, zone notin (a,b)", 0},
+		{required(`{"matchExpressions":[` + zone + `]},{"matchExpressions":[{"key":"gpu","operator":"Exists"}]}`), "disk=ssd, zone=a or gpu", 0},
+		{required(`{"matchExpressions":[{"key":"zone","operator":"In","values":["<script>"]}]}`), "disk=ssd", 1},
+		{required(`{"matchExpressions":[` + zone + `],"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}`), "disk=ssd", 1},
+		{required(`{}`), "disk=ssd", 1},
+		{required(``), "disk=ssd", 1},
 		{`{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"preference":{"matchExpressions":[` + zone + `]}}]}}`,
-			map[string]string{"disk": "ssd"}, 1},
+			"disk=ssd", 1},
 	} {
 		got, lacks, err := arrivals([]record.Pod{{UID: "1", Name: "web", NodeSelector: `{"disk":"ssd"}`, Affinity: c.affinity}})
 		fatal.If(t, err)
-		if d := cmp.Diff(c.want, got[0].Deployment.Shape.NodeSelector); d != "" || lacks["node affinity"] != c.lacks {
-			t.Errorf("%s: lacks %v: %s", c.affinity, lacks, d)
+		s := got[0].Deployment.Shape
+		where := (&cluster.Pod{NodeSelector: s.NodeSelector, NodeAffinity: s.NodeAffinity}).Where()
+		if where != c.want || lacks["node affinity"] != c.lacks {
+			t.Errorf("%s: lacks %v, runs where %q, want %q", c.affinity, lacks, where, c.want)
 		}
 	}
 }
@@ -96,6 +94,9 @@ func TestPodRows(t *testing.T) {
 	shape := workload.Shape{Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPUMilli: 250, Pods: 1},
 		Limits:       cluster.Resources{MilliCPU: 600},
 		NodeSelector: map[string]string{"disk": "ssd"}, GPUModels: []string{"T4"},
+		NodeAffinity: [][]cluster.Requirement{
+			{{Key: "zone", Operator: "In", Values: []string{"a", "b"}}}, {{Key: "gen", Operator: "Gt", Values: []string{"2"}}},
+		},
 		Tolerations: []cluster.Toleration{{Key: "a", Value: "b"}, {Key: "c", Exists: true, Effect: cluster.NoExecute}}}
 	one := func(name string) workload.Deployment {
 		return workload.Deployment{Name: name, Replicas: 1, Shape: shape}
