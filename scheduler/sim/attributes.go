@@ -2,8 +2,11 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fault"
@@ -22,6 +25,9 @@ type Attributes struct {
 	// Drift is the standard deviation of the logarithm by which a kind's share of the pods changes from one fill to the next. With it a kind
 	// of pods stops coming, or comes again, with a probability of dropped at each fill.
 	Drift float64 `json:"drift,omitempty"`
+	// Affinity is the probability with which a kind of pods says by required node affinity where it may run. Pools then have a family and a
+	// generation too. Kinds that need attributes name these instead, by In, NotIn and Gt; the others leave out a family.
+	Affinity float64 `json:"affinity,omitempty"`
 }
 
 const (
@@ -36,6 +42,7 @@ func (a Attributes) validate(c *Config, bad *fault.List) {
 	a.Plain.validate("attributes.plain", 1, 32, bad)
 	a.Needy.validate("attributes.needy", 0, 32, bad)
 	bad.If(!(a.Drift >= 0 && a.Drift <= 3), "attributes.drift: %v is not between 0 and 3", a.Drift)
+	bad.If(!(a.Affinity >= 0 && a.Affinity <= 1), "attributes.affinity: %v is not between 0 and 1", a.Affinity)
 	bad.If(len(c.Sizes)+len(c.Pools)+len(c.Shapes) > 0 || c.Requests != nil || c.SizeKinds != (IntRange{}) || c.ShapeKinds != (IntRange{}),
 		"attributes: draws pools and kinds of pods, so sizes, pools and shapes must be left out")
 	c.Nodes.validate("nodes", 2*a.Pools.Max, maxNodes, bad)
@@ -54,6 +61,7 @@ func (a Attributes) draw(c Config, seed uint64) Config {
 	admitAll(c.Pools)
 	var open float64
 	c.Shapes, open = a.drawShapes(rng, taint, c.Pools)
+	a.drawAffinity(stream(seed, streamAffinity), c.Pools, c.Shapes)
 	c.Load = FloatRange{c.Load.Min * open, c.Load.Max * open} // which is of the nodes without taints
 	c.Nodes, c.Attributes = IntRange{}, nil
 	switch most := c.Replicas.Max; rng.IntN(3) {
@@ -187,6 +195,78 @@ func needOf(rng *rand.Rand, taint []bool, pool *NodePool, s *workload.Shape) {
 			s.Tolerations = append(s.Tolerations, cluster.Toleration{Key: attribute(k), Exists: true})
 		}
 	}
+}
+
+const (
+	familyLabel     = "example.com/family"
+	generationLabel = "example.com/generation"
+	generations     = 5
+)
+
+var families = []string{"c", "m", "r"}
+
+// drawAffinity labels pools with a family and a generation, and draws for some kinds of pods which of these they may run on: at least those
+// of one pool that admits them and has nodes that are large enough.
+func (a Attributes) drawAffinity(rng *rand.Rand, pools []NodePool, shapes []workload.Shape) {
+	if a.Affinity == 0 {
+		return
+	}
+	for i := range pools {
+		labels := map[string]string{
+			familyLabel: families[rng.IntN(len(families))], generationLabel: strconv.Itoa(1 + rng.IntN(generations)),
+		}
+		maps.Copy(labels, pools[i].Labels)
+		pools[i].Labels = labels
+	}
+	for i := range shapes {
+		s := &shapes[i]
+		if rng.Float64() >= a.Affinity {
+			continue
+		}
+		var homes []NodePool
+		for _, p := range pools {
+			n, pod := cluster.Node{Labels: p.Labels, Taints: p.Taints, Allocatable: p.Allocatable}, podOf(s)
+			if n.Fit(&pod) == cluster.Fits {
+				homes = append(homes, p)
+			}
+		}
+		home := homes[rng.IntN(len(homes))].Labels
+		if len(s.NodeSelector) == 0 {
+			s.NodeAffinity = [][]cluster.Requirement{{notIn(rng, home)}}
+			continue
+		}
+		s.NodeSelector = nil
+		for more := true; more; more = len(s.NodeAffinity) < 2 && rng.Float64() < 0.2 {
+			s.NodeAffinity = append(s.NodeAffinity, drawTerm(rng, home))
+		}
+	}
+}
+
+// drawTerm draws one or two requirements that a node with the labels of home meets.
+func drawTerm(rng *rand.Rand, home map[string]string) (term []cluster.Requirement) {
+	for more := true; more; more = len(term) < 2 && rng.Float64() < 0.3 {
+		switch rng.IntN(3) {
+		case 0:
+			in := []string{home[familyLabel]}
+			if other := families[rng.IntN(len(families))]; other != in[0] {
+				in = append(in, other)
+			}
+			term = append(term, cluster.Requirement{Key: familyLabel, Operator: "In", Values: in})
+		case 1:
+			term = append(term, notIn(rng, home))
+		default:
+			generation, _ := strconv.Atoi(home[generationLabel]) // drawAffinity has written it
+			least := strconv.Itoa(max(generation-1-rng.IntN(2), 0))
+			term = append(term, cluster.Requirement{Key: generationLabel, Operator: "Gt", Values: []string{least}})
+		}
+	}
+	return term
+}
+
+// notIn draws a family other than that of home to be left out.
+func notIn(rng *rand.Rand, home map[string]string) cluster.Requirement {
+	others := slices.DeleteFunc(slices.Clone(families), func(f string) bool { return f == home[familyLabel] })
+	return cluster.Requirement{Key: familyLabel, Operator: "NotIn", Values: []string{others[rng.IntN(len(others))]}}
 }
 
 func cores(p NodePool) float64 { return float64(int64(p.Count.Min) * p.Allocatable.MilliCPU) }

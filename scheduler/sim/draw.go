@@ -24,6 +24,7 @@ const (
 	streamTraffic
 	streamAttributes
 	streamDrift
+	streamAffinity
 )
 
 // stream returns the source of a stream. The generator of package workload uses the same seed with

@@ -215,3 +215,35 @@ func TestDrift(t *testing.T) {
 		}
 	}
 }
+
+// With affinity the seed's pools and requests are those without it; kinds of pods need families and generations instead of attributes, and
+// have a pool still.
+func TestDrawnAffinity(t *testing.T) {
+	c := scarce()
+	for seed := range uint64(100) {
+		plain := c.Attributes.draw(c, seed)
+		with := *c.Attributes
+		with.Affinity = 1
+		got := with.draw(c, seed)
+		for i, p := range got.Pools {
+			if want := plain.Pools[i]; p.Count != want.Count || p.Allocatable != want.Allocatable || len(p.Labels) != len(want.Labels)+2 {
+				t.Fatalf("seed %d: pool %d is %+v, want %+v", seed, i, p, want)
+			}
+		}
+		for i, s := range got.Shapes {
+			want := plain.Shapes[i]
+			if s.Requests != want.Requests || s.Weight != want.Weight || len(s.NodeAffinity) == 0 || len(s.NodeSelector) > 0 {
+				t.Fatalf("seed %d: shape %d is %+v, want %+v", seed, i, s, want)
+			}
+			fatal.If(t, s.Validate())
+			pod, fits := podOf(&s), false
+			for _, p := range got.Pools {
+				n := cluster.Node{Labels: p.Labels, Taints: p.Taints, Allocatable: p.Allocatable}
+				fits = fits || n.Fit(&pod) == cluster.Fits
+			}
+			if !fits {
+				t.Fatalf("seed %d: no pool for shape %+v", seed, s)
+			}
+		}
+	}
+}
