@@ -44,7 +44,7 @@ tune() { # a name, then arguments of gnnsched tune
 }
 
 cpu() {
-	local seeds=${SEEDS:-100} few=${LARGE:-20} networks=rule,gnn,dqn,acgnn,acdqn s
+	local seeds=${SEEDS:-100} few=${LARGE:-20} networks=rule s
 	local all=kube-scheduler,greedy-balance,linear,$networks rules=most-allocated,requested-to-capacity-ratio,best-fit,dot-product,round-robin,random
 	balance() { play cpu.csv scenarios meanCost,unscheduled,meanNodesInUse,zoneStd 'make results' "$@"; }
 	balance "$seeds" 101 --scenario aaml --policies $all
@@ -53,7 +53,7 @@ cpu() {
 	balance "$seeds" 101 --scenario zonal --policies kube-scheduler,best-fit,greedy:pack=0.5+zones,linear-pack,linear-zones
 	for s in small8 lossy bursty diurnal heavytail foreign tiny; do balance "$seeds" 101 --scenario $s --policies $all; done
 	balance "$few" 101 --scenario large500 --policies $all
-	balance "$few" 101 --scenario large1000 --policies kube-scheduler,greedy-balance,linear,rule,gnn
+	balance "$few" 101 --scenario large1000 --policies kube-scheduler,greedy-balance,linear,rule
 	for s in scarce scarce-deployments scarce-zones scarce-arch scarce-spot scarce8 family-scarce hetero80 hetero95 lossy jobs; do
 		play cpu.csv waiting waiting,imbalance,unscheduled 'make results' $((seeds * 2 / 5)) 101 --scenario $s --policies kube-scheduler,best-fit,linear,rule,reserve,price,gnn,dqn,acgnn,acdqn
 	done
@@ -65,7 +65,7 @@ cpu() {
 	for s in first declared; do play cpu.csv small8-$s meanCost,unscheduled 'make results' "$seeds" 101 --scenario small8 --preferences $s --policies $all; done
 	sweep() { # a scenario's name, nodes, load, replicas of a workload, seeds: hetero80 with these
 		bin/gnnsched eval --print-scenario hetero80 | sed "s/^name: .*/name: $1/; s/^about: .*/about: hetero80 with others/; s/^nodes: .*/nodes: $2/; s/^load: .*/load: $3/; s/^replicas: .*/replicas: $4/" >"$tmp/$1.yaml"
-		play cpu.csv sweep meanCost,unscheduled 'make results' "$5" 101 --scenario "$tmp/$1.yaml" --policies kube-scheduler,greedy-balance,linear,rule,gnn
+		play cpu.csv sweep meanCost,unscheduled 'make results' "$5" 101 --scenario "$tmp/$1.yaml" --policies kube-scheduler,greedy-balance,linear,rule
 	}
 	for s in 50 60 70 80 90 95 98; do
 		sweep replicas-$s 50 0.$s '{min: 5, max: 15}' $((seeds * 2 / 5))
@@ -152,7 +152,8 @@ curves() { # of the runs whose logs make train left
 	for log in logs/*-[0-9]*/train.log; do
 		run=$(basename "$(dirname "$log")")
 		sed -nE "s/^[a-z]+ ([0-9]+) of [0-9]+: held-out cost [0-9.]+, over time ([0-9.]+), .*/curves,${run%-*},$run,,over time,\1,\2,,,,/p
-			s/^[a-z]+ ([0-9]+) of [0-9]+: held-out GPU allocation [0-9.]+%, \+?([-0-9.]+) points .*/curves,${run%-*},$run,,points over FGD,\1,\2,,,,/p" "$log"
+			s/^[a-z]+ ([0-9]+) of [0-9]+: held-out GPU allocation [0-9.]+%, \+?([-0-9.]+) points .*/curves,${run%-*},$run,,points over FGD,\1,\2,,,,/p
+			s/^[a-z]+ ([0-9]+) of [0-9]+: held-out waiting [0-9.]+% of the cluster, ([0-9.]+) times .*/curves,${run%-*},$run,,waiting over price,\1,\2,,,,/p" "$log"
 	done | keep learning.csv curves 'make train && make learning-curves' "see the run's number"
 }
 

@@ -41,8 +41,8 @@ const KindOffset = 0.01
 // most is the largest logarithm that is believed: more than pods can wait for.
 const most = 20
 
-// LeastPrice keeps prices above 0, where more room would make a kind wait longer.
-const LeastPrice = 1e-9
+// leastPrice keeps prices above 0, where more room would make a kind wait longer.
+const leastPrice = 1e-9
 
 // Prices implements supply.Pricer.
 func (p *kindPrices) Prices(s *cluster.Snapshot, t *supply.Table) ([]float64, error) {
@@ -61,7 +61,7 @@ func (p *kindPrices) Prices(s *cluster.Snapshot, t *supply.Table) ([]float64, er
 		if math.IsNaN(price) {
 			return nil, fmt.Errorf("%w: price %v of %s", infer.ErrNaN, price, t.Kinds[k].Text())
 		}
-		p.prices[k] = max(price, LeastPrice)
+		p.prices[k] = max(price, leastPrice)
 	}
 	return p.prices, nil
 }
