@@ -360,6 +360,20 @@ func TestRecordedDefault(t *testing.T) {
 	}
 }
 
+// The message of a pod that fits nowhere has the cause, and says once that no node is available.
+func TestFitMessage(t *testing.T) {
+	fit := &framework.FitError{NumAllNodes: 2, Diagnosis: framework.Diagnosis{
+		NodeToStatus:  framework.NewDefaultNodeToStatus(),
+		PostFilterMsg: "preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.",
+	}}
+	fit.Diagnosis.NodeToStatus.Set("a", fwk.NewStatus(fwk.Unschedulable, "Insufficient cpu"))
+	fit.Diagnosis.NodeToStatus.Set("b", fwk.NewStatus(fwk.Unschedulable, "Insufficient cpu", "Insufficient memory"))
+	const want = "0/2 nodes are available: 1 Insufficient memory, 2 Insufficient cpu. preemption: 2 No preemption victims found for incoming pod."
+	if got := fitMessage(fit); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A pod that fits nowhere leaves a record with upstream's reasons. Upstream's failure handler still runs.
 func TestRecordedFailure(t *testing.T) {
 	const profile = "recorded-failure"

@@ -185,16 +185,11 @@ func refusalOf(pod *v1.Pod, status *fwk.Status, nominating *fwk.NominatingInfo) 
 	return d, true
 }
 
-// fitMessage says that no node is available, and what PreFilter and PostFilter plugins said. Unlike upstream's message it
-// does not count the reasons again.
+// fitMessage is upstream's message without the second "0/7 nodes are available" in what preemption said.
 func fitMessage(fit *framework.FitError) string {
-	said := []string{fmt.Sprintf(framework.NoNodeAvailableMsg, fit.NumAllNodes)}
-	for _, s := range []string{fit.Diagnosis.PreFilterMsg, fit.Diagnosis.PostFilterMsg} {
-		if s != "" {
-			said = append(said, s)
-		}
-	}
-	return strings.Join(said, ": ")
+	none := fmt.Sprintf(framework.NoNodeAvailableMsg, fit.NumAllNodes)
+	said := strings.TrimPrefix(fit.Error(), none)
+	return none + strings.ReplaceAll(said, none+": ", "")
 }
 
 // diagnosis counts the refusals in upstream's diagnosis of a pod that fits on none of the nodes.
