@@ -292,7 +292,7 @@ func runWithout(c *ucli.Context, bar *cli.Bar) error {
 	}
 	if _, lost := plan.Lose(source, gone); len(lost.Lost) == 0 || len(lost.Lost) == lost.Nodes {
 		return exit.New(exit.Usage, fmt.Errorf("--without %s selects %d of the %d nodes at this time", strings.Join(values, " "), len(lost.Lost),
-			lost.Nodes), hintOf(source.Nodes))
+			lost.Nodes), hintOf(source.Nodes, values))
 	}
 	profiles, err := profilesOf(c)
 	if err != nil {
@@ -307,8 +307,13 @@ func runWithout(c *ucli.Context, bar *cli.Bar) error {
 	return cli.Print(c, out)
 }
 
-// hintOf names some nodes and zones of the record.
-func hintOf(nodes []record.Node) string {
+// hintOf names some nodes and zones of the record, or the right form of a value that is a node.
+func hintOf(nodes []record.Node, values []string) string {
+	for _, v := range values {
+		if slices.ContainsFunc(nodes, func(n record.Node) bool { return n.Name == v }) {
+			return "a word alone is a label; write --without node=" + v
+		}
+	}
 	names, zones := map[string]bool{}, map[string]bool{}
 	for i := range nodes {
 		names[nodes[i].Name] = true

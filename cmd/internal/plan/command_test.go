@@ -130,6 +130,7 @@ func TestBadInput(t *testing.T) {
 			"2040-01-01T00:00:00Z is not in the record, which is of 2023-11-14T22:13:20Z to 2023-11-14T22:14:20Z"},
 		{[]string{"--at", "2020-01-01T00:00:00Z", dir}, "2020-01-01T00:00:00Z is not in the record"},
 		{[]string{"--without", "node=c", dir}, "selects 0 of the 2 nodes"},
+		{[]string{"--without", "a", dir}, "write --without node=a"},
 		{[]string{"--without", "node=a", "--without", "node=b", dir}, "selects 2 of the 2 nodes"},
 		{[]string{"--without", "a in b", dir}, "--without \"a in b\""},
 		{[]string{"--without", "", dir}, "it selects every node"},
@@ -142,7 +143,7 @@ func TestBadInput(t *testing.T) {
 	} {
 		_, err := runPlan(t, c.args...)
 		var known *exit.Error
-		if !errors.As(err, &known) || known.Code != exit.Usage || !strings.Contains(err.Error(), c.says) {
+		if !errors.As(err, &known) || known.Code != exit.Usage || !strings.Contains(err.Error()+known.Hint, c.says) {
 			t.Errorf("%v: %v, want %q", c.args, err, c.says)
 		}
 	}
