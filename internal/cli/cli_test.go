@@ -299,11 +299,13 @@ func TestLostOutput(t *testing.T) {
 		}
 		fatal.If(t, f.Close())
 	}
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	fatal.If(t, err)
-	defer null.Close()
-	if closed(null) {
-		t.Error(">/dev/null counts as closed")
+	for flags, want := range map[int]bool{os.O_WRONLY: false, os.O_RDONLY: true, os.O_RDWR: true} {
+		null, err := os.OpenFile(os.DevNull, flags, 0)
+		fatal.If(t, err)
+		if closed(null) != want {
+			t.Errorf("/dev/null opened with %d counts as closed: %v", flags, !want)
+		}
+		fatal.If(t, null.Close())
 	}
 }
 
