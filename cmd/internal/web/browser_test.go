@@ -147,7 +147,7 @@ func TestRaceInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	s := newTestServer(t, config{Clock: clock.RealClock{}, Race: func() Race {
 		return Race{Arrivals: 9, First: first, Sides: []Side{
-			{Name: "kube-scheduler", Steps: [][3]float64{{1, 0.01, 0}, {2, 0.02, 1}}, Mean: 0.015, Waiting: []Waiting{{hostile, 8000, 32 << 30}}},
+			{Name: "kube-scheduler", Steps: [][3]float64{{1, 0.01, 0}, {2, 0.02, 0}}, Mean: 0.015, Waiting: []Waiting{{hostile, 8000, 32 << 30}}},
 			{Name: "gnn", Steps: [][3]float64{}, Waiting: []Waiting{}, Done: true},
 		}}
 	}}, frozen{frame: frameOf(3)})
@@ -158,6 +158,10 @@ func TestRaceInChromium(t *testing.T) {
 		"decision %d, about pod %s: gnn chose %s, where kube-scheduler would have chosen %s. That decision in the sandbox",
 		first.Decision, first.Pod, first.Node, first.Other) {
 		t.Errorf("it says %q", got)
+	}
+	const axes = `[...document.querySelectorAll("main svg")[1].querySelectorAll("text")].map((t) => t.textContent).join()`
+	if got := chromiumtest.Value[string](tab, axes); got != "0,0.5,1,1,2" {
+		t.Errorf("nobody waited until now, and the axes say %s", got)
 	}
 	tab.Do(chromedp.Click(chromedp.CSS("main p a")))
 	tab.Becomes(fmt.Sprintf(`document.querySelector("main").innerText.includes("At the end") && document.querySelector("input[type=range]").value === "%d"`,

@@ -18,7 +18,8 @@ export function chart(title, series, label, tight) {
   const from = xs.reduce((a, b) => Math.min(a, b), Infinity), to = Math.max(xs.reduce((a, b) => Math.max(a, b), -Infinity), from + 1e-9);
   const least = ys.reduce((a, b) => Math.min(a, b), Infinity), most = ys.reduce((a, b) => Math.max(a, b), -Infinity);
   const narrow = tight && ys.length && most > least && (most - least) * 2 < Math.max(Math.abs(least), Math.abs(most));
-  const low = narrow ? least : Math.min(0, ...ys.length ? [least] : []), high = narrow ? most : Math.max(0, ...ys.length ? [most] : [], low + 1e-9);
+  const low = narrow ? least : Math.min(0, ...ys.length ? [least] : []), upper = Math.max(0, ...ys.length ? [most] : []);
+  const high = narrow ? most : upper > low ? upper : low + 1; // where all values are 0
   const x = (v) => left + (v - from) / (to - from) * (width - left - 4), y = (v) => height - bottom - (v - low) / (high - low) * (height - bottom - top);
   const last = series.map((c) => c.name + " " + (c.values.length ? short(c.values.at(-1)[1]) : "-")).join(", ");
   const svg = s("svg", {class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title + ": " + last});
