@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the pictures of README from `gnnsched try`: docs/film.svg, ktop's view on its cluster, and docs/race.png, its page in Chromium if
+# Makes the pictures of README from `gnnsched try`: docs/film.svg, ktop's view on its cluster, and docs/race.gif, its page in Chromium if
 # that is there (make chromium).
 set -eu
 cd "$(dirname "$0")/.."
@@ -13,12 +13,15 @@ until grep -q '^On a terminal' "$work/err"; do
 	kill -0 $try || { cat "$work/err" >&2; exit 1; }
 	sleep 0.2
 done
+chromium=$(command -v chromium || echo "$PWD/.cache/chromium/chromium.sh")
+if [ -x "$chromium" ]; then
+	link=$(sed -n 's/^The link to the page is in //p' "$work/err")
+	bin/film "$chromium" "$(sed -n 's/^Open \([^ ]*\) in a browser$/\1/p' "$link")" >"$work/race.gif" &
+	page=$!
+fi
 bin/film "$(sed -n 's/^On a terminal: ktop --kubeconfig //p' "$work/err")" >"$work/film.svg"
 mv "$work/film.svg" docs/film.svg
-
-chromium=$(command -v chromium || echo "$PWD/.cache/chromium/chromium.sh")
-link=$(sed -n 's/^The link to the page is in //p' "$work/err")
 if [ -x "$chromium" ]; then
-	bin/film "$chromium" "$(sed -n 's/^Open \([^ ]*\) in a browser$/\1/p' "$link")" >"$work/race.png"
-	mv "$work/race.png" docs/race.png
+	wait $page
+	mv "$work/race.gif" docs/race.gif
 fi

@@ -1,5 +1,5 @@
-// Film draws frames of ktop's view, from a cluster that runs, as one SVG that moves, or takes a picture of a page in Chromium. docs/film.sh
-// makes README's pictures with it.
+// Film draws frames of ktop's view, from a cluster that runs, as one SVG that moves, or of a page in Chromium as one GIF. docs/film.sh makes
+// README's pictures with it.
 package main
 
 import (
@@ -14,7 +14,6 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
-	"github.com/chromedp/chromedp"
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/cmd/internal/top/view"
@@ -35,10 +34,10 @@ func main() {
 	switch len(os.Args) {
 	case 2:
 	case 3:
-		picture(os.Args[1], os.Args[2])
+		filmPage(os.Args[1], os.Args[2])
 		return
 	default:
-		log.Fatal("usage: film KUBECONFIG >film.svg, or film CHROMIUM LINK >page.png")
+		log.Fatal("usage: film KUBECONFIG >film.svg, or film CHROMIUM LINK >page.gif")
 	}
 	client, _, err := kubeconfig.Target{Kubeconfig: os.Args[1]}.Connect(context.Background())
 	if err != nil {
@@ -61,23 +60,6 @@ func main() {
 		time.Sleep(pause)
 	}
 	fmt.Print(f.svg())
-}
-
-// picture writes a picture of a page.
-func picture(program, link string) {
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU)
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	defer cancel()
-	ctx, cancel = chromedp.NewContext(ctx)
-	defer cancel()
-	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1000, 640), chromedp.Navigate(link), chromedp.Sleep(pause)); err != nil {
-		log.Fatal(err)
-	}
-	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
-	if err != nil {
-		log.Fatal(err)
-	}
-	_, _ = os.Stdout.Write(png)
 }
 
 // film holds frames as lists of lines. Equal lines are drawn once.
