@@ -144,6 +144,7 @@ gpu() {
 		FIRST=2042 waiting moves 6 openb:default@$load,openb:gpushare40@$load \
 			fgd,defrag=2%/24h:fgd,defrag=2%/1h:fgd,running:gpu-gnn,defrag=2%/24h:running:gpu-gnn,defrag=2%/1h:running:gpu-gnn
 	done
+	for count in 50 all; do OPENB_DATA=$OPENB COUNT=$count go test ./scheduler/plugin -run TestCountOnTheTrace -v -count 1 -timeout 2h; done
 	for load in 85 95 105; do waiting claims 4 openb:default@$load first-fit:kube-scheduler,kube-scheduler,fgd,gpu-best-fit,running:gpu-gnn; done
 }
 

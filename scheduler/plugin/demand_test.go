@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,19 +13,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/neural"
+	"gnnsched/workload/trace/openb"
+	"gnnsched/workload/trace/openb/openbtest"
 )
 
 // The typical pods follow the pods that arrive, and are determined again more and more rarely.
@@ -523,5 +532,124 @@ func TestPodsThatOnlyWaitAreLimited(t *testing.T) {
 	a.change(nil, pod("good", 0, ""))
 	if len(a.now().Kinds) != 2 {
 		t.Errorf("%d kinds", len(a.now().Kinds))
+	}
+}
+
+// profiled is a network of the simulator with the typical pods that a scheduler's profile counts.
+type profiled struct {
+	*neural.GPUPolicy
+	net     *infer.Network
+	demand  *demandTracker
+	known   *fragmentation.Typical // those to begin with, until the first pod leaves; nil: the profile counts from the beginning
+	typical *fragmentation.Typical
+	last    *cluster.Pod
+	most    int64 // pods that ran at the same time
+	pods    map[cluster.Resources]*v1.Pod
+}
+
+func newProfiled(t *testing.T, known *fragmentation.Typical) *profiled {
+	t.Helper()
+	c, err := checkpoint.Shipped("gpu-gnn")
+	fatal.If(t, err)
+	net, err := infer.New(c)
+	fatal.If(t, err)
+	family, err := checkpoint.ShippedTypical("gpu-gnn")
+	fatal.If(t, err)
+	d, err := newDemandTracker("ours", "")
+	fatal.If(t, err)
+	d.begin(family)
+	return &profiled{net: net, demand: d, known: known, pods: map[cluster.Resources]*v1.Pod{}}
+}
+
+func (p *profiled) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
+	running := int64(0)
+	for _, n := range s.Nodes {
+		running += n.Requested.Pods
+	}
+	if running < p.most {
+		p.known = nil
+	}
+	p.most = max(p.most, running)
+	typical := p.known
+	if typical == nil {
+		d := p.demand
+		if !d.begun {
+			d.countRunning([]fwk.NodeInfo{p.info(s.Nodes)})
+		}
+		if pod != p.last {
+			d.countPending(pod)
+		}
+		var nodes []fwk.NodeInfo
+		if d.pods >= grown*d.upTo { // the count reads them only then
+			nodes = append(nodes, p.info(s.Nodes))
+		}
+		p.last, typical = pod, d.typical(nodes)
+	}
+	if typical != p.typical {
+		p.typical, p.GPUPolicy = typical, neural.New("gpu-gnn", p.net, typical).(*neural.GPUPolicy)
+	}
+	return p.GPUPolicy.Score(s, pod, candidates, scores)
+}
+
+// info returns the running pods of all nodes. GPU models are missing: the list default has none.
+func (p *profiled) info(nodes []*cluster.Node) *framework.NodeInfo {
+	var all []*v1.Pod
+	for _, n := range nodes {
+		for _, g := range n.Groups {
+			if p.pods[g.Each] == nil {
+				x := gpuPod("x", g.Each)
+				x.Spec.SchedulerName = "ours"
+				x.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = *resource.NewMilliQuantity(g.Each.MilliCPU, resource.DecimalSI)
+				p.pods[g.Each] = x
+			}
+			for range g.Count {
+				all = append(all, p.pods[g.Each])
+			}
+		}
+	}
+	return framework.NewNodeInfo(all...)
+}
+
+// What docs/results/gpu.md says about the profile gpu-gnn: on a cluster in use its count of the running pods is as good as knowing all
+// lifetimes (running:gpu-gnn). From an empty cluster, which its oldest pods fill first, it is not. COUNT=NODES plays as many machines with ten
+// seeds, and COUNT=all all of them.
+func TestCountOnTheTrace(t *testing.T) {
+	s, err := eval.ChooseScenarios([]string{"openb:default@95"}, openbtest.Dir(t))
+	fatal.If(t, err)
+	nodes, seeds := 50, 4
+	if count := os.Getenv("COUNT"); count == "all" {
+		nodes = len(s[0].Config.OpenB.Nodes)
+	} else if count != "" {
+		nodes, err = strconv.Atoi(count)
+		fatal.If(t, err)
+		seeds = 10
+	}
+	s[0].Config.OpenB.Nodes = openb.Sample(s[0].Config.OpenB.Nodes, nodes)
+	fgd, err := heuristic.Find("fgd")
+	fatal.If(t, err)
+	c, err := eval.Compare(t.Context(), s[0], []eval.Contender{
+		{Name: "fgd", New: fgd.New},
+		{Name: "running:gpu-gnn", New: func(s policy.Setting) policy.Policy {
+			p := newProfiled(t, nil)
+			return neural.New("x", p.net, s.Running)
+		}},
+		{Name: "gpu-gnn in use", New: func(s policy.Setting) policy.Policy { return newProfiled(t, s.Running) }},
+		{Name: "gpu-gnn from empty", New: func(policy.Setting) policy.Policy { return newProfiled(t, nil) }},
+	}, eval.Seeds(42, seeds), nil)
+	fatal.If(t, err)
+	var allocated []float64
+	for _, r := range c.Results {
+		var allocation, hours, waiting, rejected float64
+		for _, o := range r.Outcomes {
+			allocation += 100 * o.Steady.Allocation / float64(seeds)
+			hours += o.Steady.GPUHours / float64(seeds)
+			waiting += o.Steady.Waiting / float64(seeds)
+			rejected += float64(o.Steady.Rejected) / float64(seeds)
+		}
+		t.Logf("%s: GPU allocation %.2f %%, GPU hours waited %.0f, pods waiting %.1f, rejected %.1f", r.Name, allocation, hours, waiting, rejected)
+		allocated = append(allocated, allocation)
+	}
+	if running, used, empty := allocated[1], allocated[2], allocated[3]; used < running-1 || empty > running-3 {
+		t.Errorf("GPUs allocated in %%: %.2f", allocated)
 	}
 }
