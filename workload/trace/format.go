@@ -42,7 +42,7 @@ type File struct {
 }
 
 // formats are all formats. If the columns of a file match several, the first one reads it.
-var formats = []*Format{openbFormat, arrivals, Plan}
+var formats = []*Format{openbFormat, instances, arrivals, Plan}
 
 // Auto reads a file in the format that its header matches. Files without a header are plans.
 var Auto = &Format{Name: "auto", read: readAuto}

@@ -422,3 +422,51 @@ func FuzzArrivals(f *testing.F) {
 		}
 	})
 }
+
+// Instances that ran before the trace arrive at its beginning, and what a trace cannot hold is counted.
+func TestReadInstances(t *testing.T) {
+	got, err := Load("testdata/gpu-v2025.csv")
+	fatal.If(t, err)
+	pod := func(name, app string, cores, gpu int64, gib float64) workload.Deployment {
+		return workload.Deployment{Name: name, Replicas: 1, Shape: workload.Shape{Labels: map[string]string{"app": app},
+			Requests: cluster.Resources{MilliCPU: 1000 * cores, Memory: int64(gib * (1 << 30)), GPU: gpu, Pods: 1}}}
+	}
+	want := workload.Trace{
+		{At: 0, Lifetime: math.Inf(1), Deployment: pod("instance-0", "app_0", 8, 1, 40)},
+		{At: 0, Lifetime: 4000, Deployment: pod("instance-1", "app_0", 8, 1, 40)},
+		{At: 60, Lifetime: math.Inf(1), Deployment: pod("instance-3", "app_1", 48, 0, 937.5)},
+		{At: 120.5, Lifetime: 3600, Deployment: pod("instance-2", "app_0", 64, 0, 320)},
+	}
+	if d := cmp.Diff(want, got.Arrivals); d != "" || got.Format.Name != "gpu-v2025" {
+		t.Errorf("%s: %s", got.Format.Name, d)
+	}
+	if d := cmp.Diff([]string{
+		"3 instances may run beside so many others of their application alone, which is not played",
+		"4 instances request a share of their node's RDMA card, which is not played",
+		"4 instances request disks, which is not played",
+		"2 instances ran before the trace, and arrive at its beginning",
+		"1 instances ended when they were created, and are left out",
+	}, got.Notes); d != "" {
+		t.Error(d)
+	}
+	const head = "instance_sn,app_name,cpu_request,gpu_request,memory_request,creation_time,deletion_time\n"
+	for in, want := range map[string]string{
+		"instance_sn,app_name\n":               "f:1: column cpu_request is missing",
+		head:                                   "f: the file has no instance that ran",
+		head + "a,x,1,0,2,5,5\n":               "f: the file has no instance that ran",
+		head + "a,x,1,0,2,,\na,x,1,0,2,,\n":    `f:3:1: instance_sn: "a" is also the name`,
+		head + "a,x,1,0,2,,\n_,x,1,0,2,,\n":    "f:3:1: instance_sn: ",
+		head + "a,x,lots,0,2,,\n":              `f:2:5: cpu_request: "lots" is not an amount of CPU`,
+		head + "a,x,1,65,2,,\n":                "f:2:7: gpu_request: ",
+		head + "a,x,1,0,2Gi,,\n":               `f:2:9: memory_request: "2Gi" is not an amount of memory in GiB`,
+		head + "a,x,1,0,2,soon,\n":             `f:2:11: creation_time: "soon" is not a time in seconds`,
+		head + "a,x,1,0,2,-1,\n":               "f:2:11: creation_time: -1 is before the trace",
+		head + "a,<b>,1,0,2,,\n":               "f:2:3: app_name: labels.app: ",
+		head + "a,x,1,0,-2,,\n":                "f:2:9: memory_request: ",
+		head + "a,x,1,0,2,7,\nb,x,1,0,2,1,x\n": "f:3:13: deletion_time: ",
+	} {
+		if _, err := Auto.Read(strings.NewReader(in), "f"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", in, err, want)
+		}
+	}
+}

@@ -519,6 +519,28 @@ func TestRecordOfAPlan(t *testing.T) {
 	}
 }
 
+// A record of instances says what of them it lacks.
+func TestRecordOfInstances(t *testing.T) {
+	to := filepath.Join(t.TempDir(), "dlrm.record")
+	_, err := convert(t, "--out", to, "../../../workload/trace/testdata/gpu-v2025.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := record.Open(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := r.Runs()
+	const lacks = "4 instances request a share of their node's RDMA card"
+	if err != nil || runs[0].Source != "gpu-v2025" || !strings.Contains(runs[0].Missing, lacks) {
+		t.Errorf("runs %+v, %v", runs, err)
+	}
+	got, err := trace.Load(to)
+	if err != nil || len(got.Arrivals) != 4 || got.Arrivals[1].Lifetime != 4000 || got.Arrivals[3].Deployment.Shape.Requests.MilliCPU != 64_000 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestRecordOfATraceRefuses(t *testing.T) {
 	dir := t.TempDir()
 	list, pods := file(t, filepath.Join(dir, "nodes.csv"), openbNodes), file(t, filepath.Join(dir, "pods.csv"), openbPods)

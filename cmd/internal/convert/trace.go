@@ -32,7 +32,7 @@ const traceMissing = "nodes of pods and when pods got them, affinity, spreading,
 func traceToRecord(c *ucli.Context, log zerolog.Logger) error {
 	var nodes []record.Node
 	var pods []record.Pod
-	source := ""
+	source, missing := "", []string{traceMissing}
 	for _, path := range c.Args().Slice() {
 		list, err := isNodeList(path)
 		switch {
@@ -48,7 +48,7 @@ func traceToRecord(c *ucli.Context, log zerolog.Logger) error {
 		default:
 			var file trace.File
 			if file, err = trace.Load(path); err == nil {
-				source, pods = file.Format.Name, play.PodRows(file.Arrivals)
+				source, pods, missing = file.Format.Name, play.PodRows(file.Arrivals), append(missing, file.Notes...)
 			}
 		}
 		if err != nil {
@@ -60,7 +60,8 @@ func traceToRecord(c *ucli.Context, log zerolog.Logger) error {
 		return exit.New(exit.Usage, err, "name another folder with --out")
 	}
 	run := record.Run{
-		ID: "1", Source: cmp.Or(source, "openb"), From: play.Midnight, To: play.Midnight, Missing: traceMissing, Program: c.App.Version,
+		ID: "1", Source: cmp.Or(source, "openb"), From: play.Midnight, To: play.Midnight,
+		Missing: strings.Join(missing, "; "), Program: c.App.Version,
 	}
 	for _, n := range nodes {
 		out.Node(n)
@@ -76,7 +77,7 @@ func traceToRecord(c *ucli.Context, log zerolog.Logger) error {
 	}
 	out.Run(run)
 	log.Info().Str("out", c.String("out")).Str("source", run.Source).Int("nodes", len(nodes)).Int("pods", len(pods)).
-		Str("lacks", traceMissing).Msg("converted")
+		Str("lacks", run.Missing).Msg("converted")
 	return recording.Closed(out, log)
 }
 
