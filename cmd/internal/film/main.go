@@ -1,5 +1,5 @@
-// Film draws frames of ktop's view, from a cluster that runs, as one SVG that moves, or of a page in Chromium as one GIF. docs/film.sh makes
-// README's pictures with it.
+// Film draws frames of ktop's view, from a cluster that runs, as one SVG that moves, or of a page in Chromium as one GIF. docs/film.sh
+// makes README's pictures with it.
 package main
 
 import (
