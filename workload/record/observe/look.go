@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/workload/record"
@@ -22,11 +23,14 @@ type Known struct {
 	pods   map[objectKey]*corev1.Pod
 	others map[objectKey]record.Object
 	kinds  map[string]bool // of others, now or earlier
+	uids   map[types.UID]objectKey
+	shared map[types.UID]bool // that several pods have, as where a tool has redacted them
 }
 
 // NewKnown returns a cluster without any knowledge.
 func NewKnown() *Known {
-	return &Known{map[string]*corev1.Node{}, map[objectKey]*corev1.Pod{}, map[objectKey]record.Object{}, map[string]bool{}}
+	return &Known{map[string]*corev1.Node{}, map[objectKey]*corev1.Pod{}, map[objectKey]record.Object{}, map[string]bool{},
+		map[types.UID]objectKey{}, map[types.UID]bool{}}
 }
 
 // Assumed counts the assumptions of a look.
@@ -60,6 +64,10 @@ func (p *Known) Look(files []File) (out Assumed) {
 		for _, x := range f.Pods {
 			k := objectKey{kindPod, x.Namespace, x.Name}
 			p.pods[k], listed[k] = x, true
+			if of, known := p.uids[x.UID]; known && of != k {
+				p.shared[x.UID] = true
+			}
+			p.uids[x.UID] = k
 		}
 		for _, x := range f.others {
 			p.others[objectKey{x.Kind, x.Namespace, x.Name}], p.kinds[x.Kind] = x, true
@@ -113,7 +121,12 @@ func (p *Known) Tell(f *Follower) {
 	f.Nodes(nodes)
 	var pods []*corev1.Pod
 	for _, k := range inOrder(p.pods) {
-		pods = append(pods, p.pods[k])
+		x := p.pods[k]
+		if p.shared[x.UID] { // its name tells it apart
+			x = x.DeepCopy()
+			x.UID = ""
+		}
+		pods = append(pods, x)
 	}
 	f.Pods(pods)
 	rows := map[string][]record.Object{}
