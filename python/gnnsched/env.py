@@ -124,10 +124,12 @@ class _Batch:
         if episode_seeds is not None:
             what, seeds = RESET_EVALUATION, np.asarray(episode_seeds)
         elif seed is not None:
-            what, seeds = RESET_TRAINING, np.asarray(seed) + (0 if np.ndim(seed) else np.arange(self.count))
+            what, seeds = RESET_TRAINING, np.asarray(seed)
+            if not seeds.shape and seeds.dtype.kind in "iu":
+                seeds = seeds + np.arange(self.count)
         if what != RESET_ON:
             if seeds.shape != (self.count,) or seeds.dtype.kind not in "iu" or (seeds < 0).any():
-                raise ValueError(f"want one seed of 0 or more for each of {self.count} environments")
+                raise ValueError(f"want one whole number from 0 to 2^63-1 as seed of each of {self.count} environments, not {seeds}")
             self.seeds[:] = seeds
         self.reset_mask[:] = 1
         if mask is not None:

@@ -194,6 +194,9 @@ class Errors(unittest.TestCase):
         env = g.make_vec("small8", 3)
         for seed in ([1, None, 3], (1, None, 3)):
             self.assertEqual(env.reset(seed=seed)[1]["seed"][[0, 2]].tolist(), env.reset(seed=[1, 2, 3])[1]["seed"][[0, 2]].tolist())
+        for seed in (-1, 1.5, "x", 2**64, [1, 2]):
+            with self.assertRaisesRegex(ValueError, "want one whole number from 0"):
+                env.reset(seed=seed)
         for one in (env, g.make("small8")):
             for to in (copy.copy, copy.deepcopy, pickle.dumps):
                 with self.assertRaisesRegex(TypeError, "cannot be copied or pickled"):
