@@ -22,9 +22,10 @@ import (
 func Demo() *ucli.Command {
 	return &ucli.Command{
 		Name:  "demo",
-		Usage: "see where the networks pay: mixed nodes under load and a pool of GPUs, beside the default scheduler",
+		Usage: "see where the networks pay: mixed nodes under load, two scarce pools and a pool of GPUs, beside the default scheduler",
 		Description: "It starts simulated clusters, deploys the same pods through a network and the default scheduler, says what is\n" +
-			"won, and prints the figures beside the simulator's. Then it removes the clusters. It touches no other one.\n\n" +
+			"won, which pods wait and why, and prints the figures beside the simulator's. Then it removes the clusters. It touches no\n" +
+			"other one.\n\n" +
 			"Examples:\n" +
 			"   gnnsched demo                            # about a minute\n" +
 			"   gnnsched demo --seeds 5 --seed 20        # more workloads, and others\n" +
@@ -32,7 +33,7 @@ func Demo() *ucli.Command {
 		Flags: append([]ucli.Flag{
 			&ucli.IntFlag{Name: "seeds", Value: 2, Usage: "`NUMBER` of workloads in each part; each is deployed once through each scheduler"},
 			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the first workload; the others follow it"},
-			&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "learned `PROFILE` for the part without GPUs: gnn, dqn, acgnn or acdqn"},
+			&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "learned `PROFILE` for the scarce pools: gnn, dqn, acgnn or acdqn"},
 		}, cli.LogFlags()...),
 		Action: cli.FlagsOnly(runDemo),
 	}
@@ -49,8 +50,10 @@ type demoPart struct {
 
 func demoParts(variant string) []demoPart {
 	return []demoPart{
-		{"Mixed nodes under load", "jobs", variant, "standard deviation of the nodes' load",
+		{"Mixed nodes under load", "jobs", "rule", "standard deviation of the nodes' load",
 			func(o sim.Outcome) float64 { return 100 * (o.CPUStd + o.MemoryStd) / 2 }, false},
+		{"A full cluster with two scarce pools", "scarce-pools", variant, "pods without a node",
+			func(o sim.Outcome) float64 { return 100 * float64(o.Unscheduled) / float64(max(o.Arrived, 1)) }, false},
 		{"A pool of GPUs", "gpu-pool", "gpu-gnn", "GPUs allocated",
 			func(o sim.Outcome) float64 { return 100 * o.GPU.Allocation }, true},
 	}

@@ -212,13 +212,13 @@ func (f *follower) lose(ctx context.Context) error {
 	return nil
 }
 
-// outcome lets kube-scheduler try the pods that still wait, and measures the cluster.
-func (f *follower) outcome(ctx context.Context) (sim.Outcome, error) {
+// outcome lets kube-scheduler try the pods that still wait, measures the cluster, and says which pods have no node.
+func (f *follower) outcome(ctx context.Context) (sim.Outcome, []Waiter, error) {
 	var left []int
 	for _, arrival := range f.env.Waiting() {
 		pod, _, err := f.schedule(ctx, arrival)
 		if err != nil {
-			return sim.Outcome{}, err
+			return sim.Outcome{}, nil, err
 		}
 		if pod.Spec.NodeName == "" {
 			left = append(left, arrival)
@@ -226,13 +226,13 @@ func (f *follower) outcome(ctx context.Context) (sim.Outcome, error) {
 	}
 	nodes, unbound, err := snapshot(ctx, f.client)
 	if err != nil {
-		return sim.Outcome{}, err
+		return sim.Outcome{}, nil, err
 	}
 	o := measured(nodes, f.env.Config())
 	o.Cost = f.env.Config().Objective.Cost(nodes) + f.env.WaitingCost(left)
 	o.Arrived, o.Unscheduled = len(f.plan), unbound
 	o.Placed = o.Arrived - unbound
-	return o, nil
+	return o, f.waiters(left), nil
 }
 
 // patience limits a scheduler's time for one pod. It decides within milliseconds; a machine that is busy may stand still for minutes.

@@ -219,7 +219,8 @@ type Trial struct {
 	Same int `json:"same"`
 	// Best is the number of the cluster's decisions that have the highest score of the simulator's
 	// policy in the same state. It measures whether the two decide alike.
-	Best int `json:"best"`
+	Best    int      `json:"best"`
+	Waiting []Waiter `json:"waiting,omitempty"` // on the cluster, at the end
 }
 
 // trial plays the episode of one seed and one contender in the simulator, and then on the
@@ -257,7 +258,7 @@ func (c Config) trial(ctx context.Context, client kubernetes.Interface, i, k int
 		done := float64(t.Placed) / float64(max(t.Simulated.Placed, 1))
 		c.Progress(c.done(i, k, done), fmt.Sprintf("%s, seed %d: %s has placed %.0f%% of the pods", c.Scenario.Name, seed, x.Name, 100*done))
 	}
-	t.Cluster, err = f.outcome(ctx)
+	t.Cluster, t.Waiting, err = f.outcome(ctx)
 	return t, err
 }
 
@@ -360,6 +361,10 @@ func (r *Report) Write(w io.Writer, markdown bool) error {
 	p.Table(r.placements())
 	p.Printf("\nMeans at the end of the episodes:\n\n")
 	p.Table(r.means())
+	if rows := r.waiting(); rows != nil {
+		p.Printf("\nPods without a node at the end of the episodes:\n\n")
+		p.Table(rows)
+	}
 	p.Printf("\n")
 	return p.Write(w)
 }

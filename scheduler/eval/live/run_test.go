@@ -166,6 +166,13 @@ func agrees(t *testing.T, c live.Config) []live.Trial {
 		if got.Placed < 10 || got.Best != got.Placed && !counts || got.Simulated.Unscheduled == 0 {
 			t.Errorf("%s: %+v", got.Policy, got)
 		}
+		waiting := 0
+		for _, w := range got.Waiting {
+			waiting += w.Pods
+		}
+		if waiting != got.Cluster.Unscheduled {
+			t.Errorf("%s: waiting pods %+v, want %d", got.Policy, got.Waiting, got.Cluster.Unscheduled)
+		}
 		i := slices.IndexFunc(c.Contenders, func(x live.Contender) bool { return x.Name == got.Policy })
 		if counts || c.Contenders[i].Profile.Variant == server.DefaultProfile { // upstream and our copy break ties with different random numbers
 			continue
@@ -197,6 +204,7 @@ func TestReportGolden(t *testing.T) {
 				Policy: name, Seed: r.Seeds[i], Placed: 100, Same: 90 * k, Best: 100 - k,
 				Simulated: sim.Outcome{Cost: 0.1, CPUStd: 0.2, MemoryStd: 0.3, NodesInUse: 10, Unscheduled: k},
 				Cluster:   sim.Outcome{Cost: 0.1 + 0.01*float64(i), CPUStd: 0.2, MemoryStd: 0.27, NodesInUse: 10 - k, Unscheduled: i},
+				Waiting:   slices.Repeat([]live.Waiter{{Kind: "4 CPU, 16 GiB, disk=local", Pods: 1, Nodes: 2, Others: 7}}, i),
 			})
 		}
 	}
