@@ -120,9 +120,10 @@ func (l *learner) actorLoss(s *torch.Scope, snapshots []*snapshot, imitate bool)
 }
 
 // priceLoss returns the mean of exp(a) - p a over kinds drawn from each snapshot: the Poisson regression of the actor's outputs a, which
-// are logarithms of prices, on prices p of the critic. These are what more it expects the kind to wait for if that loses a place, or, for an
-// actor that hears nothing of places, all that it expects the kind to wait for. The minimum is the mean of p over all that the actor cannot
-// tell apart, and that is what counts, for the cost of a placement is a sum of prices. It is nil if the critic has gone wrong.
+// are logarithms of prices, on prices p of the critic. These are what more it expects the kind to wait for if that loses a place, or,
+// for an actor that hears nothing of places, all that it expects the kind to wait for. The minimum is the mean of p over all that the
+// actor cannot tell apart, and that is what counts, for the cost of a placement is a sum of prices. It is nil if the critic has gone
+// wrong.
 func (l *learner) priceLoss(s *torch.Scope, rng *rand.Rand, snapshots []*snapshot) *torch.Tensor {
 	var actor, before, after graph.Batch
 	for _, x := range snapshots {
