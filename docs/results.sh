@@ -3,6 +3,7 @@
 # `make results`, `make results-usage` and `make results-gpu OPENB=DIR` call it; the last needs the folder of the openb trace, and leaves tables in
 # .cache/results, whose figures go into the data files by hand.
 # `docs/results.sh curves`, or `make learning-curves`, reads the logs that `make train` left; COMMIT=HASH names the commit that trained, if it is another.
+# `DLRM=DIR docs/results.sh dlrm` plays the trace gpu-v2025 (ten minutes).
 # `docs/results.sh example` trains the example in Python and judges it (an hour).
 # `docs/results.sh defrag` compares the searches for moves (half an hour), and `docs/results.sh records` on a record (ten minutes; needs jq).
 # SEEDS=10 plays fewer seeds, LARGE=5 fewer on large clusters. ONLY=REGEX plays only the sections and scenarios that match, such as ONLY=jobs.
@@ -148,6 +149,11 @@ gpu() {
 	for load in 85 95 105; do waiting claims 4 openb:default@$load first-fit:kube-scheduler,kube-scheduler,fgd,gpu-best-fit,running:gpu-gnn; done
 }
 
+dlrm() { # two days of the trace gpu-v2025 in the folder DLRM, with the scenario of docs/how-to/evaluate.md
+	sed -n '/^# dlrm.yaml/,/^```/p' docs/how-to/evaluate.md | sed '/^```/d' >"$tmp/dlrm.yaml"
+	cp "$DLRM"/disaggregated_DLRM_trace.csv "$tmp"
+	play cpu.csv dlrm waiting,unscheduled 'docs/results.sh dlrm' "${SEEDS:-10}" 1 --scenario "$tmp/dlrm.yaml" --policies kube-scheduler,best-fit,linear,reserve,price,gnn,acgnn,dqn,acdqn
+}
 curves() { # of the runs whose logs make train left
 	local log run
 	for log in logs/*-[0-9]*/train.log; do
@@ -216,7 +222,7 @@ records() { # the same on the record of a cluster of 40 nodes that runsim fills 
 }
 
 case ${1:-} in
-cpu | usage | gpu | curves | example | defrag | records) "$1" ;;
-*) echo "usage: docs/results.sh cpu|usage|gpu|curves|example|defrag|records" >&2 && exit 2 ;;
+cpu | usage | gpu | dlrm | curves | example | defrag | records) "$1" ;;
+*) echo "usage: docs/results.sh cpu|usage|gpu|dlrm|curves|example|defrag|records" >&2 && exit 2 ;;
 esac
 [ "$out" != . ] || go run ./docs/figures
