@@ -3,7 +3,9 @@
 package main
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
@@ -12,6 +14,9 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 )
+
+// placeholder is the image in the chart's values.
+const placeholder = "gnnsched/scheduler:latest"
 
 // deployCommand returns the command.
 func deployCommand() *ucli.Command {
@@ -46,11 +51,16 @@ func manifests(c *ucli.Context) ([]byte, error) {
 	case c.Bool("print-values"):
 		return deploy.Values()
 	case c.Bool("print"):
-		return deploy.Render(deploy.Options{
+		out, err := deploy.Render(deploy.Options{
 			Mode: c.String("mode"), Name: c.String("name"), Namespace: c.String("namespace"),
 			ValueFiles: c.StringSlice("values"),
 			Set:        strings.Join(c.StringSlice("set"), ","), // the flag splits at commas, which Helm's syntax joins with too
 		})
+		if bytes.Contains(out, []byte("image: "+placeholder+"\n")) {
+			fmt.Fprintf(c.App.ErrWriter, "note: nobody publishes %s: build it with compose/scheduler.Dockerfile, and name yours with --set image=\n",
+				placeholder)
+		}
+		return out, err
 	}
 	return nil, exit.New(exit.Usage, errors.New("nothing to do: this command only prints"), "add --print, or --print-values")
 }

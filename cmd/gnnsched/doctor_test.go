@@ -97,3 +97,13 @@ func TestCluster(t *testing.T) {
 		})
 	}
 }
+
+// The manifests name an image that nobody publishes, and deploy says so until one is given.
+func TestDeployImage(t *testing.T) {
+	for image, says := range map[string]bool{placeholder: true, "registry.example/gnnsched:v1": false} {
+		code, stdout, stderr := run(t, "gnnsched", "deploy", "--print", "--set", "image="+image)
+		if code != 0 || !strings.Contains(stdout, "image: "+image) || strings.Contains(stderr, "nobody publishes") != says {
+			t.Errorf("%s: code %d, %q", image, code, stderr)
+		}
+	}
+}
