@@ -152,7 +152,12 @@ gpu() {
 dlrm() { # two days of the trace gpu-v2025 in the folder DLRM, with the scenario of docs/how-to/evaluate.md
 	sed -n '/^# dlrm.yaml/,/^```/p' docs/how-to/evaluate.md | sed '/^```/d' >"$tmp/dlrm.yaml"
 	cp "$DLRM"/disaggregated_DLRM_trace.csv "$tmp"
-	play cpu.csv dlrm waiting,unscheduled 'docs/results.sh dlrm' "${SEEDS:-10}" 1 --scenario "$tmp/dlrm.yaml" --policies kube-scheduler,best-fit,linear,reserve,price,gnn,acgnn,dqn,acdqn
+	local policies=kube-scheduler,best-fit,linear,reserve,price,gnn,acgnn,dqn,acdqn n
+	play cpu.csv dlrm waiting,unscheduled 'docs/results.sh dlrm' "${SEEDS:-10}" 1 --scenario "$tmp/dlrm.yaml" --policies $policies
+	for n in 1800 1950 2300; do
+		sed "s/^name: .*/name: dlrm-$n/; s/count: 2100/count: $n/" "$tmp/dlrm.yaml" >"$tmp/dlrm-$n.yaml"
+		play cpu.csv dlrm-machines waiting,unscheduled 'docs/results.sh dlrm' 6 1 --scenario "$tmp/dlrm-$n.yaml" --policies $policies
+	done
 }
 curves() { # of the runs whose logs make train left
 	local log run
