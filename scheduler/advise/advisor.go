@@ -203,6 +203,8 @@ func (a *Advisor) Rank(ctx context.Context, pod *v1.Pod, names []string) ([]Rank
 	if len(known) == 0 {
 		return out, nil
 	}
+	plugin.Arrives(a.profile, pod)
+	defer plugin.Leaves(a.profile, pod) // who asks binds it
 	opinion, err := plugin.Ask(ctx, a.profile, pod, known, true)
 	if err != nil {
 		return nil, err

@@ -208,6 +208,9 @@ func (c *Cluster) Choose(ctx context.Context, pod *v1.Pod) (Choice, error) {
 	var scores []fwk.NodePluginScores
 	plugin.CompareWith(state, really)
 	plugin.Arrives(c.profile, pod)
+	if really != "" {
+		defer plugin.Leaves(c.profile, pod)
+	}
 	feasible, refused, err := advise.Filter(ctx, c.filters, state, pod)
 	if err != nil {
 		return Choice{}, err

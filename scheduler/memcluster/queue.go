@@ -19,6 +19,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	started "k8s.io/kubernetes/pkg/scheduler/util"
+
+	"gnnsched/scheduler/plugin"
 )
 
 // turn is a place in the order in which waiting pods are tried.
@@ -358,6 +360,7 @@ func (o *Placements) Fix(pod *v1.Pod) {
 		return
 	}
 	o.Running[pod.UID] = pod
+	plugin.Leaves(o.profile, pod)
 	o.freed = o.freed || o.wakes(pod)
 	o.allot(pod)
 }
@@ -432,6 +435,7 @@ func (o *Placements) Remove(uid types.UID) {
 		o.devices.leave(uid)
 		o.freed = true
 	} else if i := o.indexOf(uid); i >= 0 {
+		plugin.Leaves(o.profile, o.Waiting[i])
 		o.dequeue(i)
 	}
 }

@@ -74,6 +74,13 @@ func (a *arrivals) arrives(pod *v1.Pod, nodes []fwk.NodeInfo) {
 	a.set(pod, true, true)
 }
 
+// leaves counts a pod of arrives no longer as one that waits.
+func (a *arrivals) leaves(pod *v1.Pod) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.set(pod, false, false)
+}
+
 // set records whether a pod waits. One that is new counts as an arrival, unless it waits already.
 func (a *arrivals) set(pod *v1.Pod, isNew, waits bool) {
 	p, waited := a.waits[pod.UID]

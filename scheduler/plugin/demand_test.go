@@ -452,6 +452,14 @@ func TestArrivals(t *testing.T) {
 	a.set(d, true, true)
 	a.change(nil, d)
 	check("attempts and the event of one pod", 4, 1)
+	e := pod("e", "")
+	e.Spec.SchedulerName = "default-scheduler" // whoever asks
+	a.arrives(e, nil)
+	a.arrives(e, nil)
+	check("asked about twice", 5, 2)
+	a.leaves(e)
+	a.leaves(e)
+	check("placed by whoever asked", 5, 1)
 	if (*arrivals)(nil).now() != nil {
 		t.Error("without a count there is a demand")
 	}

@@ -45,7 +45,7 @@ func (u *Undecided) Unwrap() error { return u.Err }
 var errNoDecider = errors.New("the profile has no " + Name)
 
 // Arrives tells the profile of h that a node is looked for, for a pod that no informer knows, as in a cluster in memory. Before the first
-// one the pods on the nodes count. Nobody says when such a pod has its node, so there no kind of pods is forgotten.
+// one the pods on the nodes count. The pod waits until Leaves.
 func Arrives(h fwk.Handle, pod *v1.Pod) {
 	p := knownProfile(h).scores
 	if p == nil || p.arrivals == nil {
@@ -53,6 +53,13 @@ func Arrives(h fwk.Handle, pod *v1.Pod) {
 	}
 	if nodes, err := h.SnapshotSharedLister().NodeInfos().List(); err == nil {
 		p.arrivals.arrives(pod, nodes)
+	}
+}
+
+// Leaves tells the profile of h that a pod of Arrives has a node, or is gone. Others change nothing.
+func Leaves(h fwk.Handle, pod *v1.Pod) {
+	if p := knownProfile(h).scores; p != nil && p.arrivals != nil {
+		p.arrivals.leaves(pod)
 	}
 }
 

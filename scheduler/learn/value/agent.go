@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/gnn/torch"
@@ -210,7 +211,11 @@ func (c Config) check(episode []snapshot) error {
 			return fmt.Errorf("a snapshot has %d nodes with %d targets, %d candidates before and %d after a placement, and choice %d",
 				len(s.Nodes), len(s.Targets), len(s.Before), len(s.After), s.Teacher)
 		}
-		if len(s.Cluster) != widths.Cluster || !of(s.Nodes) || !of(s.Before) || !of(s.After) {
+		if c.Graph == checkpoint.KindsGraph && c.actor() && (len(s.Actor) != len(s.Nodes) || len(s.Before) != len(s.Nodes)) {
+			return fmt.Errorf("a snapshot has %d kinds, of which an actor sees %d, and %d before they lose a place", len(s.Nodes), len(s.Actor),
+				len(s.Before))
+		}
+		if len(s.Cluster) != widths.Cluster || !of(s.Nodes) || !of(s.Before) || !of(s.After) || !of(s.Actor) {
 			return errors.New("a snapshot has other features than the network reads")
 		}
 	}
