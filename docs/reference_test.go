@@ -79,7 +79,7 @@ var fieldsOf = map[string][]string{
 		"scheduler/plugin/args.go LearnArgs", "scheduler/usage/config.go Config", "internal/promapi/promapi.go Server",
 		"scheduler/plugin/traffic/prometheus.go Config"},
 	"reference/nodes.md": {"kwok/nodepool/pool.go Pool", "kwok/nodepool/devices.go Devices"},
-	"reference/scenario-file.md": {"scheduler/sim/config.go Config", "scheduler/sim/process.go Arrivals", "scheduler/sim/running.go Lifetimes", "scheduler/sim/attributes.go Attributes",
+	"reference/scenario-file.md": {"scheduler/sim/config.go Config", "scheduler/sim/process.go Arrivals", "scheduler/sim/running.go Lifetimes", "scheduler/sim/nodes.go Attributes",
 		"scheduler/sim/trace.go Trace", "scheduler/sim/trace.go Resampling", "scheduler/sim/usage.go Usage", "scheduler/sim/traffic.go Traffic",
 		"scheduler/sim/traffic.go Flow", "scheduler/sim/openb.go OpenB", "scheduler/sim/mig.go MIG", "scheduler/sim/openb.go Steady", "internal/cluster/usage.go PowerModel"},
 	"reference/record-format.md": {"workload/record/rows.go Pod", "workload/record/rows.go Node", "workload/record/rows.go Object",

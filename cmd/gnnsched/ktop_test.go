@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	ucli "github.com/urfave/cli/v2"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -136,5 +138,31 @@ func TestKtopRefuses(t *testing.T) {
 	}
 	if code, _, stderr := ktop("--kubeconfig", dead); code != exit.Unreachable || !strings.Contains(stderr, "hint: ") {
 		t.Errorf("no cluster: code %d, stderr %q", code, stderr)
+	}
+}
+
+// The server ends at once if the user lacks a right that upstream's plugins need: it would never be ready.
+func TestRefused(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodPost { // a question about a right
+			w.WriteHeader(http.StatusCreated)
+			io.WriteString(w, `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","status":{"allowed":false}}`) //nolint:errcheck // the client sees it
+		}
+	}))
+	defer s.Close()
+	path := filepath.Join(t.TempDir(), "config")
+	config := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":{"server":%q}}],
+		"contexts":[{"name":"c","context":{"cluster":"c","user":""}}],"current-context":"c"}`, s.URL)
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	app := &ucli.App{Name: "gnnsched", Writer: &out, ErrWriter: &out, Commands: []*ucli.Command{serveCommand()}}
+	code := cli.RunContext(t.Context(), app, []string{
+		"gnnsched", "serve", "--kubeconfig", path, "--port", "0", "--cert-dir", t.TempDir(), "--log-dir", t.TempDir(),
+	})
+	if code != exit.Kubeconfig || !strings.Contains(out.String(), "watch replicasets.apps") || !strings.Contains(out.String(), "serve --print-rbac") {
+		t.Errorf("exit code %d: %s", code, out.String())
 	}
 }

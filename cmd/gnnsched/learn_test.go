@@ -1,19 +1,32 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/plugin"
+	"gnnsched/workload/record"
 )
 
 // trainerInPath puts a program called gnntrain into PATH and returns its path.
@@ -159,4 +172,251 @@ func TestLearnRefuses(t *testing.T) {
 			t.Errorf("%s: code %d, %q", bad, code, errs)
 		}
 	}
+}
+
+// asProgram is the environment variable that makes the test's binary the program.
+const asProgram = "GNNSCHED_TEST_PROGRAM"
+
+// TestMain makes the test's binary the program if asProgram is set or a worker that a test started calls it: else each would run all tests.
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" || slices.Contains(os.Args, "--child") {
+		main()
+		return
+	}
+	state, err := os.MkdirTemp("", "gnnsched-state-") // where commands log by default
+	if err == nil {
+		err = os.Setenv("XDG_STATE_HOME", state)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(state) // of a test
+	os.Exit(code)
+}
+
+var scaleOut = flag.Duration("scaleout", 10*time.Second, "how long TestScaleOut kills workers")
+
+// program returns a command of gnnsched. It is killed when the test ends.
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	t.Cleanup(func() {
+		if cmd.Process != nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
+	return cmd
+}
+
+// listening starts a queue and returns its URL.
+func listening(t *testing.T, dir string) string {
+	t.Helper()
+	cmd := program(t, "work", "--listen", "127.0.0.1:0", "--slots", "0", "--queue", dir, "--log-dir", "")
+	out, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if _, url, ok := strings.Cut(lines.Text(), "url="); ok {
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			url, _, _ = strings.Cut(url, " ")
+			return url
+		}
+	}
+	t.Fatal("the queue did not start")
+	return ""
+}
+
+// Half of eight workers are killed again and again, and the evaluation once. Its output is that of one process to the last byte.
+func TestScaleOut(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	url := listening(t, dir)
+	workers := make([]*exec.Cmd, 8)
+	start := func(i int) {
+		workers[i] = program(t, "work", "--connect", url, "--slots", "1", "--queue", dir, "--log-dir", "")
+		if err := workers[i].Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range workers {
+		start(i)
+	}
+	evaluation := []string{"eval", "--scenario", "mixed,hetero80,traffic", "--policies", "kube-scheduler,gnn,greedy:balance", "--seeds", "6",
+		"-o", "json"}
+	want, err := program(t, evaluation...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := append(evaluation, "--workers", url, "--queue", dir)
+	rng := rand.New(rand.NewPCG(1, 1))
+	runs, kills := 0, 0
+	for begin := time.Now(); runs == 0 || time.Since(begin) < *scaleOut; runs++ {
+		var got, said bytes.Buffer
+		run := program(t, away...)
+		run.Stdout, run.Stderr = &got, &said
+		if err := run.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if runs == 0 { // it goes on where it was
+			time.Sleep(time.Second)
+			_ = run.Process.Kill()
+			_ = run.Wait()
+			got.Reset()
+			run = program(t, away...)
+			run.Stdout, run.Stderr = &got, &said
+			if err := run.Start(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- run.Wait() }()
+		for done := false; !done; {
+			select {
+			case err := <-ended:
+				if done = true; err != nil {
+					t.Fatalf("%v: %s", err, said.String())
+				}
+			case <-time.After(time.Second):
+				if time.Since(begin) > *scaleOut {
+					continue // the last run comes to its end in peace
+				}
+				for _, i := range rng.Perm(len(workers))[:len(workers)/2] {
+					_ = workers[i].Process.Kill()
+					_ = workers[i].Wait()
+					start(i)
+					kills++
+				}
+			}
+		}
+		if d := cmp.Diff(string(want), got.String()); d != "" {
+			t.Fatalf("run %d: %s", runs+1, d)
+		}
+	}
+	t.Logf("%d runs, %d workers killed", runs, kills)
+}
+
+// A comparison on two processes, with profiles of every kind of file, is that of one to the last byte. With
+// --html, too: what the page shows is played here.
+func TestCompareOnWorkers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	net, err := checkpoint.Shipped("rule")
+	if err == nil {
+		err = net.Save(filepath.Join(dir, "my.safetensors"))
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "prices.yaml"), []byte("nodes: {m: 0.5}"), 0o600)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "stock.yaml"), []byte(`apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+`), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const t0 = 1_700_000_000_000
+	w, err := record.Create(filepath.Join(dir, "prod.record"), record.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		w.Node(record.Node{
+			Name: fmt.Sprint("node-", i), From: t0, MilliCPU: 8000, Memory: 32 << 30, Pods: 110, Labels: `{"node.kubernetes.io/instance-type":"m"}`,
+		})
+	}
+	for i := range int64(25) {
+		at := t0 + i*10_000
+		w.Pod(record.Pod{UID: fmt.Sprint(i), Namespace: "shop", Name: fmt.Sprint("web-", i), MilliCPU: 1000 * (1 + i%3), Memory: 1 << 30,
+			Arrived: at, Bound: at + 500, Ended: at + 90_500, End: record.Succeeded, Node: fmt.Sprint("node-", i%3)})
+	}
+	w.Run(record.Run{ID: "1", Source: "live", From: t0, To: t0 + 600_000})
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	linear, err := filepath.Abs("../../scheduler/policy/linear/linear.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare := func(more ...string) string {
+		cmd := program(t, slices.Concat([]string{
+			"compare", "--seeds", "2", "--prices", "prices.yaml", "--checkpoint", "my.safetensors",
+			"--checkpoint", "weights=" + linear, "--checkpoint", "stock.yaml", "-o", "json", "--from", "2023-11-14T22:14:00Z", "--queue", "queue",
+		}, more, []string{"prod.record"})...)
+		cmd.Dir = dir
+		out, err := cmd.Output()
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			t.Fatalf("%v: %s", more, exit.Stderr)
+		}
+		return string(out)
+	}
+	for _, more := range [][]string{nil, {"--html", "page.html"}} {
+		want := compare(more...)
+		if got := compare(append(more, "--workers", "2")...); got != want {
+			t.Error(cmp.Diff(want, got))
+		}
+	}
+}
+
+// An evaluation on two processes records the same as on one: frames, decisions and waiting times.
+func TestEvalHTMLOnWorkers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	play := func(more ...string) string {
+		cmd := program(t, slices.Concat([]string{
+			"eval", "--scenario", "mixed,tiny", "--policies", "kube-scheduler,gnn,acdqn-energy,greedy:balance", "--seeds", "2",
+			"--queue", "queue", "-o", "json",
+		}, more)...)
+		cmd.Dir = dir
+		out, err := cmd.Output()
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			t.Fatalf("%v: %s", more, exit.Stderr)
+		}
+		return string(out)
+	}
+	want := play("--html", "here.html")
+	if got := play("--html", "away.html", "--workers", "2"); got != want {
+		t.Error(cmp.Diff(want, got))
+	}
+	var all []struct{ Observed eval.Observed }
+	if err := json.Unmarshal([]byte(want), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []string{"kube-scheduler", "gnn", "acdqn-energy"} {
+		frames, decisions, waits := 0, 0, 0
+		for _, x := range all {
+			frames += countOf(x.Observed.Frames, func(f eval.Frame) bool { return f.Contender == c })
+			decisions += countOf(x.Observed.Decisions, func(d eval.Decision) bool { return d.Contender == c })
+			waits += countOf(x.Observed.Waits, func(w eval.Waits) bool { return w.Contender == c })
+		}
+		if min(frames, decisions, waits) < 8 {
+			t.Errorf("%d frames, %d decisions and %d waits of %s", frames, decisions, waits, c)
+		}
+	}
+}
+
+func countOf[T any](all []T, is func(T) bool) (n int) {
+	for _, x := range all {
+		if is(x) {
+			n++
+		}
+	}
+	return n
 }

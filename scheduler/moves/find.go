@@ -2,11 +2,15 @@ package moves
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
+	"gnnsched/scheduler/objective"
 )
 
 // Searcher is a search, for either goal: lower a cost, or empty nodes.
@@ -255,3 +259,279 @@ func (e *emptying) most() int {
 	}
 	return most
 }
+
+// Local also finds steps of several moves, where a single move may raise the cost: draining a node, swapping two pods, and ejection chains,
+// where a pod takes the place of another, which goes to a third node. The best step lowers the cost most per move.
+type Local struct{}
+
+const (
+	deepest = 16 // pods that leave a node together
+	ejects  = 8  // shapes of pods that take the places of others
+)
+
+func (Local) lower(s *State, most int) []Change { return s.descend(most, s.together) }
+
+// together returns the best steps of at most so many moves.
+func (s *State) together(most int) (out []Change) {
+	to := s.bestRows(deepest + 2)
+	for row := range int32(len(s.nodes)) {
+		if s.stop() {
+			return bestSteps(out)
+		}
+		if x := s.drain(row, most, to); x.By < -least {
+			out = append(out, x)
+		}
+	}
+	out = append(out, s.singles(to)...)
+	if most > 1 {
+		for _, i := range s.eager() {
+			if s.stop() {
+				break
+			}
+			if x := s.eject(i, to); x.By < -least {
+				out = append(out, x)
+			}
+		}
+	}
+	return bestSteps(out)
+}
+
+// drained is an order in which the pods of a node leave it.
+type drained struct {
+	at   int32
+	pods []int32
+	by   []float64 // by how much the cost rises in all, after each
+}
+
+// drain returns the best of the steps in which the first pods of that order leave.
+func (s *State) drain(row int32, most int, to [][]int32) (best Change) {
+	d := &s.drains[row]
+	if d.at != s.changes[row]+1 {
+		*d = drained{at: s.changes[row] + 1}
+		s.order(d, row, to)
+	}
+	taken := []int32{row}
+	var together []cluster.Move
+	var sum float64
+	for k, i := range d.pods[:min(len(d.pods), most)] {
+		r, c := s.away(s.shapes[i], to, taken)
+		if r < 0 {
+			r, c = s.beside(i, together)
+		}
+		if r < 0 {
+			break
+		}
+		taken, together = append(taken, r), append(together, c.of(i, r))
+		if sum += c.by; (d.by[k]+sum)/float64(k+1)*float64(max(len(best.Moves), 1)) < best.By {
+			best = Change{slices.Clone(together), d.by[k] + sum}
+		}
+	}
+	return best
+}
+
+// order finds the order in which pods leave a node: at each time the pod for which the cost rises least.
+func (s *State) order(d *drained, row int32, to [][]int32) {
+	rest := slices.DeleteFunc(slices.Clone(s.on[row]), func(i int32) bool { return s.fixed[i] })
+	for len(rest) > 0 && len(d.pods) < deepest {
+		next, least, by := -1, math.Inf(1), 0.0
+		for k, i := range rest {
+			p := &s.all[i]
+			s.remove(row, p.Requests, p.Devices)
+			rise := s.evaluate()
+			if _, c := s.away(s.shapes[i], to, []int32{row}); rise+c.by < least {
+				next, least, by = k, rise+c.by, rise
+			}
+			s.add(row, p.Requests, p.Devices)
+		}
+		if next < 0 {
+			break
+		}
+		i := rest[next]
+		s.remove(row, s.all[i].Requests, s.all[i].Devices)
+		d.pods, d.by, rest = append(d.pods, i), append(d.by, by), slices.Delete(rest, next, next+1)
+	}
+	for _, i := range d.pods {
+		s.add(row, s.all[i].Requests, s.all[i].Devices)
+	}
+}
+
+// away returns the best place for a shape on another row than those taken; -1 if there is none.
+func (s *State) away(shape int32, to [][]int32, taken []int32) (int32, place) {
+	for _, r := range to[shape] {
+		if !slices.Contains(taken, r) {
+			return r, *s.come(shape, r)
+		}
+	}
+	return -1, place{by: math.Inf(1)}
+}
+
+// beside returns the best place for a pod on the nodes to which others go; -1 if there is none.
+func (s *State) beside(i int32, others []cluster.Move) (row int32, best place) {
+	row, best.by = -1, math.Inf(1)
+	for _, m := range others {
+		s.add(m.Row, s.all[m.Pod].Requests, m.Devices)
+	}
+	before := s.evaluate()
+	for _, m := range others {
+		if c := s.best(m.Row, i, 0); c.by < best.by {
+			row, best = m.Row, c
+		}
+	}
+	for _, m := range others {
+		s.remove(m.Row, s.all[m.Pod].Requests, m.Devices)
+	}
+	best.by -= before
+	return row, best
+}
+
+// eager returns pods of different shapes whose leaving lowers the cost most.
+func (s *State) eager() []int32 {
+	first := make([]int32, 0, len(s.kinds))
+	seen := make([]int, len(s.kinds)) // index in first, plus 1
+	for i := range int32(len(s.all)) {
+		if s.fixed[i] {
+			continue
+		}
+		switch at := seen[s.shapes[i]]; {
+		case at == 0:
+			first = append(first, i)
+			seen[s.shapes[i]] = len(first)
+		case s.leave(i).by < s.leave(first[at-1]).by:
+			first[at-1] = i
+		}
+	}
+	slices.SortStableFunc(first, func(a, b int32) int { return cmp.Compare(s.leave(a).by, s.leave(b).by) })
+	return first[:min(len(first), ejects)]
+}
+
+// instead returns the best place for a pod where another one runs.
+func (s *State) instead(i int32, q *Pod) place {
+	n, p := s.nodes[q.Row], &s.all[i]
+	if !p.Requests.Within(n.Free().Plus(q.Requests)) {
+		return place{by: math.Inf(1)}
+	}
+	n.Remove(q.Requests, q.Devices)
+	out := s.best(q.Row, i, 0)
+	s.add(q.Row, q.Requests, q.Devices)
+	return out
+}
+
+// eject returns the best step in which a pod takes the place of another.
+func (s *State) eject(i int32, to [][]int32) (best Change) {
+	p, shape := &s.all[i], s.shapes[i]
+	if s.ejected[shape] == nil {
+		s.ejected[shape] = make([]place, len(s.all))
+	}
+	s.remove(p.Row, p.Requests, p.Devices)
+	left := s.evaluate()
+	swapped := make([]place, len(s.kinds)) // by shape: the place that the pod has left
+	for k, of := range s.kinds {
+		swapped[k] = s.best(p.Row, of, 0)
+		swapped[k].by -= left
+	}
+	for j := range int32(len(s.all)) {
+		q, kind := &s.all[j], s.shapes[j]
+		if q.Row == p.Row || kind == shape || s.fixed[j] {
+			continue
+		}
+		in := &s.ejected[shape][j]
+		if in.at != s.changes[q.Row]+1 {
+			*in = s.instead(i, q)
+			in.by -= left
+			in.at = s.changes[q.Row] + 1
+		}
+		r, c := p.Row, swapped[kind]
+		if s.rules != (free{}) { // neither of two pods can go first
+			c.by = math.Inf(1)
+		}
+		if row, other := s.away(kind, to, []int32{p.Row, q.Row}); row >= 0 && other.by < c.by {
+			r, c = row, other
+		}
+		if by := left + in.by + c.by; by < best.By {
+			best = Change{[]cluster.Move{in.of(i, q.Row), c.of(j, r)}, by}
+			if s.rules != (free{}) { // which are asked for one move after another: the pod that makes room goes first
+				slices.Reverse(best.Moves)
+			}
+		}
+	}
+	s.add(p.Row, p.Requests, p.Devices)
+	return best
+}
+
+// Fragmentation returns a tracker of a mix, plus the share of the GPUs that is idle and of no use to typical pods (package fragmentation).
+func Fragmentation(mix objective.Mix, typical *fragmentation.Typical, nodes []*cluster.Node) objective.Tracker {
+	t := &fragments{Tracker: mix.Track(nodes), typical: typical, nodes: nodes, of: make([]float64, len(nodes))}
+	for i, n := range nodes {
+		t.all += float64(n.Allocatable.TotalGPUMilli())
+		t.update(i)
+	}
+	return t
+}
+
+// Objective is a cost that moves lower: a mix of terms, and with GPUs the one of Fragmentation.
+type Objective struct {
+	objective.Mix
+	GPUs bool
+}
+
+// gpus names Fragmentation in an objective.
+const gpus = "gpu-fragmentation"
+
+// ParseObjective reads a mix, of which gpu-fragmentation may be a part.
+func ParseObjective(text string) (o Objective, err error) {
+	terms := slices.DeleteFunc(strings.Split(text, ","), func(part string) bool { return part == gpus })
+	if o.GPUs = len(terms) < strings.Count(text, ",")+1; len(terms) > 0 {
+		o.Mix, err = objective.Parse(strings.Join(terms, ","))
+	}
+	if err == nil {
+		err = o.Mix.NoQueue()
+	}
+	for _, w := range o.Mix {
+		if objective.Measured(w.Term) {
+			return o, fmt.Errorf("%s is measured after a move, not before it", w.Term.Name())
+		}
+	}
+	return o, err
+}
+
+// Name returns the text that ParseObjective reads.
+func (o Objective) Name() string {
+	if o.GPUs {
+		return strings.TrimPrefix(o.Mix.Name()+","+gpus, ",")
+	}
+	return o.Mix.Name()
+}
+
+// Track returns a tracker of the cost.
+func (o Objective) Track(typical *fragmentation.Typical, nodes []*cluster.Node) objective.Tracker {
+	if o.GPUs {
+		return Fragmentation(o.Mix, typical, nodes)
+	}
+	return o.Mix.Track(nodes)
+}
+
+// fragments keeps the fragmentation of each node, in thousandths of a device.
+type fragments struct {
+	objective.Tracker
+	typical  *fragmentation.Typical
+	nodes    []*cluster.Node
+	of       []float64
+	sum, all float64
+}
+
+// Update implements objective.Tracker.
+func (t *fragments) Update(i int) {
+	t.Tracker.Update(i)
+	t.update(i)
+}
+
+func (t *fragments) update(i int) {
+	if t.nodes[i].HasDevices() {
+		f := t.typical.Fragmentation(t.nodes[i])
+		t.sum += f - t.of[i]
+		t.of[i] = f
+	}
+}
+
+// Cost implements objective.Tracker.
+func (t *fragments) Cost() float64 { return t.Tracker.Cost() + t.sum/max(t.all, 1) }

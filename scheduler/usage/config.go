@@ -2,9 +2,12 @@ package usage
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
+	"net/http"
 	"slices"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gnnsched/internal/choice"
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/metric"
 	"gnnsched/internal/promapi"
 )
@@ -157,4 +161,199 @@ func (o *outcome) count() {
 	powerWatts.WithLabelValues("model").Set(o.Power.Modelled)
 	valuesIgnored.WithLabelValues("invalid").Add(float64(o.Rejected))
 	valuesIgnored.WithLabelValues("unknown").Add(float64(o.Unknown))
+}
+
+const (
+	ringSize   = 64 // samples of cluster.UsageWindow, which at the shortest interval are 60
+	hourSlots  = 12
+	daySlots   = 24
+	hourLength = 3600.0
+	dayLength  = 86_400.0
+)
+
+// series is the history of one dimension of a node. Its size is fixed.
+type series struct {
+	times, values [ringSize]float64
+	begin, count  int
+	hour          maxima[[hourSlots]float64]
+	day           maxima[[daySlots]float64]
+}
+
+// maxima holds the maximum of each of the last few slots of time.
+type maxima[S [hourSlots]float64 | [daySlots]float64] struct {
+	slots S
+	last  int64 // number of the newest slot
+}
+
+// add records a sample. Samples come in the order of time.
+func (s *series) add(at, value float64) {
+	if s.count == ringSize {
+		s.begin, s.count = (s.begin+1)%ringSize, s.count-1
+	}
+	i := (s.begin + s.count) % ringSize
+	s.times[i], s.values[i] = at, value
+	s.count++
+	record(s.hour.slots[:], &s.hour.last, at, hourLength/hourSlots, value)
+	record(s.day.slots[:], &s.day.last, at, dayLength/daySlots, value)
+}
+
+// last returns the newest sample. There must be one.
+func (s *series) last() float64 { return s.values[(s.begin+s.count-1)%ringSize] }
+
+// record raises the maximum of the slot of a time and clears the slots that were skipped.
+func record(slots []float64, last *int64, at, length, value float64) {
+	now := int64(math.Floor(at / length))
+	for n := max(*last+1, now-int64(len(slots))+1); n <= now; n++ {
+		slots[index(n, len(slots))] = 0
+	}
+	*last = max(*last, now)
+	i := index(now, len(slots))
+	slots[i] = max(slots[i], value)
+}
+
+func index(n int64, length int) int {
+	return int(((n % int64(length)) + int64(length)) % int64(length))
+}
+
+// statistics returns the statistics of the samples until now. There must be one.
+func (s *series) statistics(now float64) cluster.Statistics {
+	for s.count > 1 && s.times[s.begin] <= now-cluster.UsageWindow {
+		s.begin, s.count = (s.begin+1)%ringSize, s.count-1
+	}
+	n := float64(s.count)
+	var mean, meanTime float64
+	for k := range s.count {
+		i := (s.begin + k) % ringSize
+		mean += s.values[i] / n
+		meanTime += s.times[i] / n
+	}
+	var squares, together, spread float64
+	for k := range s.count {
+		i := (s.begin + k) % ringSize
+		dv, dt := s.values[i]-mean, s.times[i]-meanTime
+		squares, together, spread = squares+dv*dv, together+dv*dt, spread+dt*dt
+	}
+	out := cluster.Statistics{Mean: mean, Deviation: math.Sqrt(squares / n), HourMax: most(s.hour.slots[:]), DayMax: most(s.day.slots[:])}
+	if spread > 0 {
+		out.Trend = together / spread * (s.times[(s.begin+s.count-1)%ringSize] - s.times[s.begin])
+	}
+	return out
+}
+
+func most(values []float64) (out float64) {
+	for _, v := range values {
+		out = max(out, v)
+	}
+	return out
+}
+
+// average is the history of one dimension of a workload: weighted so that a sample loses half its weight
+// in averageHalfLife.
+type average struct {
+	at, mean, variance, most, trend float64
+	known                           bool
+}
+
+const averageHalfLife = 600.0
+
+// add records what one pod of the workload used on average at a time.
+func (a *average) add(at, value float64) {
+	if !a.known {
+		*a = average{at: at, mean: value, most: value, known: true}
+		return
+	}
+	passed := max(at-a.at, 0)
+	keep := math.Exp2(-passed / averageHalfLife)
+	before := a.mean
+	d := value - a.mean
+	a.mean += (1 - keep) * d
+	a.variance = keep * (a.variance + (1-keep)*d*d)
+	a.most = max(value, a.most*math.Exp2(-passed/hourLength))
+	if passed > 0 {
+		a.trend = keep*a.trend + (1-keep)*(a.mean-before)/passed*cluster.UsageWindow
+	}
+	a.at = at
+}
+
+func (a *average) statistics() cluster.Statistics {
+	return cluster.Statistics{Mean: a.mean, Deviation: math.Sqrt(a.variance), Trend: a.trend, HourMax: a.most, DayMax: a.most}
+}
+
+// Path is the path at which the scheduler answers with its reports.
+const Path = "/debug/usage"
+
+// mostNamed bounds the nodes that a report names.
+const mostNamed = 20
+
+// Report describes a source's measurements, and which nodes are nevertheless scored by requests.
+type Report struct {
+	Source   string     `json:"source"`
+	Polled   int64      `json:"polled"`   // when it was last asked, in Unix seconds; 0: not yet
+	Newest   int64      `json:"newest"`   // time of the newest sample; 0: there is none
+	Failed   bool       `json:"failed"`   // the last question had no answer
+	Measured int        `json:"measured"` // nodes that are scored by usage
+	Degraded int        `json:"degraded"` // nodes that are scored by requests
+	Named    []Degraded `json:"named"`    // the first of them by name
+}
+
+// Degraded is a node that is scored by requests, and why: absent, stale, invalid or failed.
+type Degraded struct {
+	Node   string `json:"node"`
+	Reason string `json:"reason"`
+}
+
+// reportOf returns the report of the store's state.
+func (s *store) reportOf(now float64, failed bool) Report {
+	r := Report{Source: s.config.Source, Polled: int64(now), Failed: failed, Named: []Degraded{}}
+	for name, h := range s.nodes {
+		if h.at > 0 {
+			r.Newest = max(r.Newest, int64(h.at))
+		}
+		if h.degraded == "" {
+			r.Measured++
+			continue
+		}
+		r.Degraded++
+		r.Named = append(r.Named, Degraded{name, string(h.degraded)})
+	}
+	slices.SortFunc(r.Named, func(a, b Degraded) int { return cmp.Compare(a.Node, b.Node) })
+	r.Named = slices.Clip(r.Named[:min(len(r.Named), mostNamed)])
+	return r
+}
+
+// Reports returns the reports of all sources that the schedulers of this process ask, by name; none without measured usage.
+func Reports() []Report {
+	out := []Report{}
+	started.Range(func(_, s any) bool {
+		out = append(out, s.(*store).current().Report)
+		return true
+	})
+	slices.SortFunc(out, func(a, b Report) int { return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(b.Polled, a.Polled)) })
+	return out
+}
+
+// ServeReports answers GET with the reports.
+func ServeReports(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "only GET is answered", http.StatusMethodNotAllowed)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_ = json.NewEncoder(w).Encode(Reports()) // the caller may have gone
+}
+
+// ParseReports reads an answer of ServeReports.
+func ParseReports(text []byte) ([]Report, error) {
+	var out []Report
+	if err := json.Unmarshal(text, &out); err != nil {
+		return nil, err
+	}
+	for _, r := range out {
+		if r.Source == "" || r.Polled < 0 || r.Newest < 0 || r.Measured < 0 || r.Degraded < len(r.Named) {
+			return nil, errors.New("a report of usage whose figures cannot be")
+		}
+	}
+	return out, nil
 }

@@ -4,21 +4,33 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/eval/testbed"
@@ -26,6 +38,10 @@ import (
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
+	"gnnsched/workload/record"
+	"gnnsched/workload/record/live"
+	"gnnsched/workload/record/observe"
+	"gnnsched/workload/record/play"
 )
 
 func TestWorkloadOnACluster(t *testing.T) {
@@ -219,4 +235,356 @@ func clean(ctx context.Context, t *testing.T, client kubernetes.Interface, clean
 		t.Errorf("the run's namespace: %v", err)
 	}
 	checkOther()
+}
+
+// A cluster is recorded, played, and recorded again: the pods have the same constraints. Then everything is removed.
+func TestReplayOfARecord(t *testing.T) {
+	logging.DropKlog()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	err := testbed.Run(ctx, testbed.Config{Name: "replay", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Count: 4}},
+		func(ctx context.Context, b *testbed.Bed) error {
+			stop := bindAll(ctx, t, b.Client)
+			defer stop()
+			original := constrained(ctx, t, b)
+			first := recordUntil(ctx, t, b, original)
+			played, before := playAgain(ctx, t, b, first)
+			second := rowsOf(t, recordUntil(ctx, t, b, 2*original))
+			for name, want := range before {
+				got, ok := second[played[name]]
+				if !ok {
+					t.Errorf("%s was not played as %s", name, played[name])
+					continue
+				}
+				if d := cmp.Diff(constraints(t, want, true), constraints(t, got, false)); d != "" {
+					t.Errorf("%s: %s", name, d)
+				}
+				if got.Node != want.Node {
+					t.Errorf("%s ran on %s at the beginning, and is on %s", name, want.Node, got.Node)
+				}
+			}
+			if len(before) != original {
+				t.Errorf("compared %d pods, want %d", len(before), original)
+			}
+			removePlayed(ctx, t, b)
+			return nil
+		})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// constrained creates pods with every kind of constraint in two namespaces, and returns their number.
+func constrained(ctx context.Context, t *testing.T, b *testbed.Bed) int {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		fatal.If(t, err)
+	}
+	for _, ns := range []string{"shop", "db"} {
+		_, err := b.Client.CoreV1().Namespaces().Create(ctx,
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: map[string]string{"team": ns}}}, metav1.CreateOptions{})
+		must(err)
+	}
+	_, err := b.Client.SchedulingV1().PriorityClasses().Create(ctx,
+		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000, PreemptionPolicy: ptr.To(corev1.PreemptNever)},
+		metav1.CreateOptions{})
+	must(err)
+	labels := map[string]string{"app.kubernetes.io/name": "web", "app": "web"}
+	spec := corev1.PodSpec{
+		SchedulerName: "test-binder", PriorityClassName: "high", NodeSelector: map[string]string{"kubernetes.io/hostname": "node-1"},
+		Tolerations: []corev1.Toleration{{
+			Key: "gpu", Operator: corev1.TolerationOpEqual, Value: "yes", Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](60),
+		}},
+		Affinity: &corev1.Affinity{
+			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"b"}}},
+				MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn,
+					Values: []string{"node-2"}}}}}}},
+			PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 7,
+				PodAffinityTerm: corev1.PodAffinityTerm{
+					TopologyKey: "zone", Namespaces: []string{"db"}, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}}}}},
+			PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				TopologyKey: "kubernetes.io/hostname", LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
+				MatchLabelKeys:    []string{"pod-template-hash"},
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": "shop"}}}}},
+		},
+		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 2, TopologyKey: "zone", WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, MatchLabelKeys: []string{"pod-template-hash"}}},
+		Containers: []corev1.Container{{Name: "c", Image: "i", Ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080},
+			{ContainerPort: 53, HostPort: 53, Protocol: corev1.ProtocolUDP, HostIP: "127.0.0.1"}},
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("250m"),
+				"memory": resource.MustParse("1Gi"), "example.com/fpga": resource.MustParse("2")},
+				Limits: corev1.ResourceList{"cpu": resource.MustParse("500m"), "example.com/fpga": resource.MustParse("2")}}}},
+	}
+	_, err = b.Client.AppsV1().Deployments("shop").Create(ctx,
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}}}, metav1.CreateOptions{})
+	must(err)
+	for _, name := range []string{"db-0", "db-1"} {
+		_, err = b.Client.CoreV1().Pods("db").Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: map[string]string{"app": "db", "app.kubernetes.io/managed-by": "gnnsched"}},
+			Spec: corev1.PodSpec{SchedulerName: "test-binder", PriorityClassName: "system-node-critical",
+				Containers: []corev1.Container{{Name: "c", Image: "i"}}}}, metav1.CreateOptions{})
+		must(err)
+	}
+	return 4
+}
+
+// recordUntil records the cluster into a new folder until it has the given number of bound pods.
+func recordUntil(ctx context.Context, t *testing.T, b *testbed.Bed, pods int) (dir string) {
+	t.Helper()
+	waitForPods(ctx, t, b, pods)
+	dir = filepath.Join(t.TempDir(), "r.record")
+	w, err := record.Create(dir, record.Options{})
+	fatal.If(t, err)
+	from := time.Now().Add(time.Second).UnixMilli() // the API's times are whole seconds
+	f := observe.NewFollower(observe.Config{Out: w, Now: func() int64 { return max(from, time.Now().UnixMilli()) }})
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- live.New(live.Config{Client: b.Client, Follower: f, Warn: func(s string) { t.Error(s) }}).Run(running)
+	}()
+	for c := f.Counts(); c.Nodes < 5 || c.Bound < pods; c = f.Counts() {
+		pause(ctx, t)
+	}
+	stop()
+	fatal.If(t, <-ended)
+	w.Run(record.Run{ID: "1", Source: "live", From: from, To: max(from+1, time.Now().UnixMilli())})
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func waitForPods(ctx context.Context, t *testing.T, b *testbed.Bed, pods int) {
+	t.Helper()
+	for {
+		list, err := b.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName!="})
+		fatal.If(t, err)
+		if len(list.Items) == pods {
+			return
+		}
+		pause(ctx, t)
+	}
+}
+
+func pause(ctx context.Context, t *testing.T) {
+	t.Helper()
+	select {
+	case <-ctx.Done():
+		t.Fatal(ctx.Err())
+	case <-time.After(50 * time.Millisecond):
+	}
+}
+
+func rowsOf(t *testing.T, dir string) map[string]record.Pod {
+	t.Helper()
+	r, err := record.Open(dir)
+	fatal.If(t, err)
+	pods, err := r.Pods()
+	fatal.If(t, err)
+	out := map[string]record.Pod{}
+	for _, p := range pods {
+		out[p.Namespace+"/"+p.Name] = p
+	}
+	return out
+}
+
+// playAgain plays a record, and returns the pods of the record and their names on the cluster now.
+func playAgain(ctx context.Context, t *testing.T, b *testbed.Bed, dir string) (played map[string]string, before map[string]record.Pod) {
+	t.Helper()
+	r, err := play.LoadReplay(dir)
+	fatal.If(t, err)
+	cleaner, err := cleanup.New(b.REST)
+	fatal.If(t, err)
+	source := driver.Replayed(r, 1000, 0)
+	log := &lines{}
+	c := driver.Config{
+		Client: b.Client, Cleaner: cleaner, SchedulerName: "test-binder", RunID: "20260101-Re_play", Namespace: "sim", Simulated: true,
+		Log: zerolog.New(log),
+	}
+	source.Pace(&c)
+	if c.Plan, err = source.Plan(driver.Room{}); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := driver.Run(ctx, c)
+	if err != nil || sum.Fills[0].Placed != len(r.Parts) {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if warned := log.with(`"warn"`); len(warned) > 0 {
+		t.Errorf("it warned %q", warned)
+	}
+	if _, err = driver.Run(ctx, c); err == nil || !strings.Contains(err.Error(), "exists already") {
+		t.Errorf("a second replay: %v", err)
+	}
+	played, before = map[string]string{}, map[string]record.Pod{}
+	for name, part := range r.Parts {
+		was := part.Row.Namespace + "/" + part.Row.Name
+		before[was], played[was] = *part.Row, "sim-"+part.Row.Namespace+"/"+name
+	}
+	return played, before
+}
+
+// constraints returns the fields that must be equal in a pod and its replayed copy. was is true for the original.
+func constraints(t *testing.T, p record.Pod, was bool) map[string]any {
+	t.Helper()
+	shape := cluster.Resources{MilliCPU: p.MilliCPU, Memory: p.Memory, GPU: p.GPU, GPUMilli: p.GPUMilli}
+	affinity, tolerations := p.Affinity, p.Tolerations
+	labels := map[string]string{}
+	maps.Copy(labels, decoded[map[string]string](t, p.Labels))
+	for _, own := range []string{workload.LabelManagedBy, workload.LabelRun, workload.LabelFill} {
+		delete(labels, own)
+	}
+	if was {
+		affinity = strings.NewReplacer(`["db"]`, `["sim-db"]`, `"kubernetes.io/metadata.name":"shop"`,
+			`"kubernetes.io/metadata.name":"sim-shop"`).Replace(affinity)
+		kwok := `{"key":"kwok.x-k8s.io/node","operator":"Exists"}]`
+		if tolerations == "" {
+			tolerations = "[" + kwok
+		} else {
+			tolerations = strings.TrimSuffix(tolerations, "]") + "," + kwok
+		}
+	}
+	return map[string]any{
+		"requests": shape, "cpu limit": p.CPULimit, "memory limit": p.MemoryLimit, "extended": p.Extended, "labels": labels,
+		"node selector": p.NodeSelector, "affinity": affinity,
+		"spread": p.Spread, "tolerations": tolerations, "ports": p.HostPorts, "priority": p.Priority, "preemption": p.Preemption,
+		"workload": p.Workload,
+	}
+}
+
+// removePlayed removes the run, with its priority class and namespaces.
+func removePlayed(ctx context.Context, t *testing.T, b *testbed.Bed) {
+	t.Helper()
+	cleaner, err := cleanup.New(b.REST)
+	fatal.If(t, err)
+	cleaner.Force = true
+	found, err := cleaner.Inventory(ctx, cleanup.Scope{})
+	if n := found.Counts(); err != nil || n.Pods != 4 || n.Classes != 1 || len(found.Namespaces) != 2 {
+		t.Errorf("found %v, %v", found, err)
+	}
+	if _, err := cleaner.RemoveAll(ctx, cleanup.Scope{}, func(cleanup.Progress) {}); err != nil {
+		t.Fatal(err)
+	}
+	classes, err := b.Client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{LabelSelector: workload.LabelRun})
+	if err != nil || len(classes.Items) > 0 {
+		t.Errorf("priority classes %v, %v", classes.Items, err)
+	}
+	if _, err := b.Client.SchedulingV1().PriorityClasses().Get(ctx, "high", metav1.GetOptions{}); err != nil {
+		t.Errorf("the cluster's own priority class: %v", err)
+	}
+	if _, err := b.Client.CoreV1().Namespaces().Get(ctx, "sim-shop", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the namespace of the replay: %v", err)
+	}
+}
+
+func decoded[T any](t *testing.T, text string) (out T) {
+	t.Helper()
+	if text == "" {
+		return out
+	}
+	fatal.If(t, json.Unmarshal([]byte(text), &out))
+	return out
+}
+
+// More pods than one request deletes are removed from a real API server, although the answer
+// to the first deletion is lost.
+func TestRemoveManyPods(t *testing.T) {
+	logging.DropKlog()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	err := testbed.Run(ctx, testbed.Config{Name: "e2e", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Count: 1}},
+		func(ctx context.Context, b *testbed.Bed) error {
+			removeManyPods(ctx, t, b)
+			return nil
+		})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// removeManyPods creates the pods and removes them.
+func removeManyPods(ctx context.Context, t *testing.T, bed *testbed.Bed) {
+	const pods = 1100
+	client := bed.Client
+	createPods(ctx, t, client, pods)
+	flaky := &flakyTransport{}
+	rc := rest.CopyConfig(bed.REST)
+	rc.Wrap(flaky.wrap)
+	cleaner, err := cleanup.New(rc)
+	fatal.If(t, err)
+	cleaner.Force = true
+	var first, last cleanup.Counts
+	err = cleaner.Remove(ctx, cleanup.Scope{Run: "large"}, func(left cleanup.Counts) {
+		if first.Pods == 0 {
+			first = left
+		}
+		last = left
+	})
+	if err != nil || first.Pods != pods || last.Pods != 0 {
+		t.Fatalf("from %d to %d pods, %v", first.Pods, last.Pods, err)
+	}
+	if n := flaky.deletions.Load(); n < 4 {
+		t.Errorf("%d requests deleted %d pods", n, pods)
+	}
+	if n := flaky.unlimited.Load(); n > 0 {
+		t.Errorf("%d requests deleted collections of any size", n)
+	}
+	left, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+	if err != nil || len(left.Items) != 1 || left.Items[0].Name != "mine" {
+		t.Errorf("%d pods are left, %v", len(left.Items), err)
+	}
+}
+
+// createPods creates pods of one run, and a pod that no run made.
+func createPods(ctx context.Context, t *testing.T, client kubernetes.Interface, n int) {
+	t.Helper()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i := range n + 1 {
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: fmt.Sprintf("p-%d", i), Labels: map[string]string{workload.LabelManagedBy: workload.ManagedBy, workload.LabelRun: "large"},
+			},
+			Spec: corev1.PodSpec{SchedulerName: "nobody", Containers: []corev1.Container{{Name: "app", Image: "img"}}},
+		}
+		if i == n {
+			p.Name, p.Labels = "mine", nil
+		}
+		group.Go(func() error {
+			_, err := client.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{})
+			return err
+		})
+	}
+	fatal.If(t, group.Wait())
+}
+
+// flakyTransport counts the requests that delete pods. It loses the answer to the first of them.
+type flakyTransport struct {
+	deletions, unlimited atomic.Int32
+	next                 http.RoundTripper
+}
+
+func (f *flakyTransport) wrap(next http.RoundTripper) http.RoundTripper {
+	f.next = next
+	return f
+}
+
+// RoundTrip implements http.RoundTripper. It counts a request before it sends it: the last one is
+// given up when a list shows first that no pod is left.
+func (f *flakyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodDelete || filepath.Base(r.URL.Path) != "pods" {
+		return f.next.RoundTrip(r)
+	}
+	if r.URL.Query().Get("limit") == "" {
+		f.unlimited.Add(1)
+	}
+	first := f.deletions.Add(1) == 1
+	answer, err := f.next.RoundTrip(r)
+	if err == nil && first {
+		return nil, errors.Join(errors.New("stream error: stream ID 7; INTERNAL_ERROR; received from peer"), answer.Body.Close())
+	}
+	return answer, err
 }

@@ -1,9 +1,12 @@
+// Package recording reads the flags and arguments that the commands on records share: the record, the window of time, and the profiles.
 package recording
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,8 +14,14 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/files"
+	"gnnsched/scheduler/eval/contender"
+	"gnnsched/scheduler/policy/neural"
+	"gnnsched/scheduler/replay"
+	"gnnsched/scheduler/server"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/observe"
 	"gnnsched/workload/record/play"
@@ -230,4 +239,309 @@ func readFile(path string) (observe.File, error) {
 	}
 	o, err := observe.ReadObjects(f, path)
 	return observe.File{Objects: o, Path: path, At: max(info.ModTime().UnixMilli(), 1)}, err
+}
+
+// CheckpointFlag returns the flag --checkpoint that Profiles reads.
+func CheckpointFlag() ucli.Flag {
+	return &ucli.StringSliceFlag{Name: "checkpoint", Usage: "use a network from a `FILE`, linear weights from a .json file, " +
+		"or a KubeSchedulerConfiguration from a .yaml file; NAME=FILE sets its name; repeatable"}
+}
+
+// patience is the deadline of networks: a replay does not depend on how fast this machine is.
+const patience = time.Hour
+
+// Profiles returns the profiles of --present (first, if the command has this flag), of --profile, and of the files of --checkpoint. Files
+// replace the default of --profile.
+func Profiles(c *ucli.Context) ([]server.Profile, error) {
+	var out []server.Profile
+	if present := c.String("present"); present != "" {
+		p, err := presentOf(present)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	files := c.StringSlice("checkpoint")
+	if len(files) == 0 || c.IsSet("profile") {
+		for _, name := range c.StringSlice("profile") {
+			p, err := named("profile", name)
+			if err != nil {
+				return nil, err
+			}
+			if !has(out, p.SchedulerName) {
+				out = append(out, p)
+			} else if isFile(c.String("present")) && out[0].SchedulerName == p.SchedulerName {
+				return nil, exit.Usagef("--profile %s: the file of --present has that name; name it with NAME=FILE", name)
+			}
+		}
+	}
+	for _, f := range files {
+		p, err := fromFile(f)
+		if err != nil {
+			return nil, err
+		}
+		if has(out, p.SchedulerName) {
+			return nil, exit.Usagef("--checkpoint %s: there is a profile %s already; name the file with NAME=FILE", f, p.SchedulerName)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// Profile returns the profile of a file of --checkpoint, or the one that --profile names if file is empty.
+func Profile(name, file string) (server.Profile, error) {
+	if file != "" {
+		return fromFile(file)
+	}
+	return named("profile", name)
+}
+
+func has(list []server.Profile, name string) bool {
+	return slices.ContainsFunc(list, func(p server.Profile) bool { return p.SchedulerName == name })
+}
+
+// presentOf returns the cluster's present profile: a built-in one, or the one in a file.
+func presentOf(name string) (server.Profile, error) {
+	if !isFile(name) {
+		return named("present", name)
+	}
+	p, err := fromFile(name)
+	if err != nil {
+		return p, fmt.Errorf("--present: %w", err)
+	}
+	return p, nil
+}
+
+// isFile reports whether an argument is [NAME=]FILE. Names of profiles have neither = nor a point.
+func isFile(argument string) bool { return strings.ContainsAny(argument, "=.") }
+
+// named returns the profile that a flag names; "default" is upstream's.
+func named(flag, name string) (server.Profile, error) {
+	if name == "default" {
+		name = server.DefaultProfile
+	}
+	p, err := server.ProfileNamed(name)
+	if err != nil {
+		return p, exit.New(exit.Usage, fmt.Errorf("--%s: %w", flag, err), "")
+	}
+	return patient(p), nil
+}
+
+func fromFile(name string) (server.Profile, error) {
+	p, err := contender.FileProfile(name)
+	if err != nil {
+		return p, err
+	}
+	if p.Checkpoint != "" {
+		if _, err := neural.Load(p.Checkpoint); err != nil {
+			return p, err
+		}
+	}
+	return patient(p), nil
+}
+
+// patient gives a network its deadline.
+func patient(p server.Profile) server.Profile {
+	if p.Variant != "" && p.Variant != server.DefaultProfile {
+		p.Deadline.Duration = patience
+	}
+	return p
+}
+
+// PricesFlag returns the flag --prices that Prices reads.
+func PricesFlag() ucli.Flag {
+	return &ucli.StringFlag{Name: "prices", Usage: "YAML `FILE` with what nodes cost an hour"}
+}
+
+// Prices reads the file of --prices; nil without it.
+func Prices(c *ucli.Context) (*replay.Prices, error) {
+	path := c.String("prices")
+	if path == "" {
+		return nil, nil
+	}
+	text, err := files.Read(path, files.Text)
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--prices: %w", err), "docs/how-to/compare.md shows such a file")
+	}
+	p, err := replay.ParsePrices(text)
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--prices %s: %w", path, err), "docs/how-to/compare.md shows such a file")
+	}
+	return p, nil
+}
+
+// WindowFlags returns the flags that Window reads.
+func WindowFlags() []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.TimestampFlag{Name: "from", Layout: time.RFC3339,
+			Usage: "replay from this `TIME` on, such as 2026-06-01T00:00:00Z; by default from the beginning"},
+		&ucli.TimestampFlag{Name: "to", Layout: time.RFC3339, Usage: "replay until this `TIME`; by default to the end"},
+	}
+}
+
+// Window returns the window of --from and --to.
+func Window(c *ucli.Context) (w replay.Window) {
+	if t := c.Timestamp("from"); t != nil {
+		w.From = *t
+	}
+	if t := c.Timestamp("to"); t != nil {
+		w.To = *t
+	}
+	return w
+}
+
+// Source reads a window of the record that the only argument names. Its errors have exit code exit.Usage.
+func Source(c *ucli.Context, w replay.Window) (replay.Source, error) {
+	if c.NArg() != 1 {
+		return replay.Source{}, exit.New(exit.Usage, fmt.Errorf("there are %d arguments, want the folder of a record", c.NArg()),
+			"gnnsched record --out prod.record writes one; kubectl get pods,nodes -A -o json prints a file that is read too, - from stdin")
+	}
+	return Open(c.Args().First(), w, c.App.ErrWriter)
+}
+
+// Open reads a window of the record in a folder, or of a file that kubectl printed (- is standard input) as a record of that moment. What
+// such a file lacks is written to notes. Its errors are usage errors.
+func Open(path string, w replay.Window, notes io.Writer) (s replay.Source, err error) {
+	dir := path
+	if info, err := os.Stat(path); path == "-" || err == nil && !info.IsDir() {
+		temporary, err := os.MkdirTemp("", "gnnsched-")
+		if err != nil {
+			return s, err
+		}
+		defer os.RemoveAll(temporary)
+		dir = filepath.Join(temporary, "now.record")
+		log := zerolog.New(zerolog.ConsoleWriter{Out: notes, NoColor: true, PartsExclude: []string{zerolog.TimestampFieldName}})
+		if err := FromKubectl(dir, "", []string{path}, log.Level(zerolog.WarnLevel)); err != nil {
+			return s, err
+		}
+	}
+	r, err := record.Open(dir)
+	if err != nil {
+		hint := "" // record.Open says which files the folder lacks
+		if errors.Is(err, os.ErrNotExist) {
+			hint = "gnnsched record --out prod.record writes a record"
+		}
+		return s, exit.New(exit.Usage, fmt.Errorf("read the record: %w", err), hint)
+	}
+	if s, err = replay.Read(r, w); err != nil {
+		hint := "choose another time within the record, or a record of a longer time"
+		if dir != path {
+			hint = "what kubectl printed is one moment; gnnsched convert --out x.record 1.json 2.json makes a record of several, " +
+				"and gnnsched record follows a cluster"
+		}
+		return s, exit.New(exit.Usage, fmt.Errorf("%s: %w", path, err), hint)
+	}
+	return s, nil
+}
+
+// sayings collects the differences between files and the record made of them.
+type sayings struct {
+	skipped map[string]int         // objects that a record has no place for, by kind
+	leftOut map[string]observe.Few // objects that cannot be read, by kind
+	bounded observe.Few
+	undated observe.Few
+	unsized observe.Few
+	doubted observe.Few // objects with times long after their files
+	older   observe.Few // files that are older than something in them
+	other   observe.Few // files of a folder without objects
+	passed  []string    // skipped files of a folder
+}
+
+// add collects the differences of one file.
+func (s *sayings) add(f *observe.File) {
+	if s.skipped == nil {
+		s.skipped, s.leftOut = map[string]int{}, map[string]observe.Few{}
+	}
+	for kind, n := range f.Skipped {
+		s.skipped[kind] += n
+	}
+	for kind, few := range f.LeftOut {
+		all := s.leftOut[kind]
+		all.Join(f.Path, few)
+		s.leftOut[kind] = all
+	}
+	s.bounded.Join(f.Path, f.Bounded)
+	s.undated.Join(f.Path, f.Undated)
+	s.unsized.Join(f.Path, f.Unsized)
+}
+
+// day is the largest expected error of clocks and time zones.
+const day = int64(24 * time.Hour / time.Millisecond)
+
+// date corrects the times of files that are older than something in them, because a machine's clock or time zone was wrong: each is at
+// least as new as the newest time in it. All files move with the latest of them, so that their distances stay.
+func (s *sayings) date(files []observe.File) {
+	late := int64(0)
+	for _, f := range files {
+		if by := f.Newest.At - f.At; by > 0 {
+			why := fmt.Sprintf("it is of %s, and %s has a time of %s", at(f.At), f.Newest.Of, at(f.Newest.At))
+			s.older.Join(f.Path, observe.Few{Objects: 1, First: why})
+			if by <= day {
+				late = max(late, by)
+			}
+		}
+	}
+	for i := range files {
+		files[i].At = max(files[i].At+late, files[i].Newest.At)
+	}
+}
+
+func at(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+
+// log logs all differences, each once.
+func (s *sayings) log(log zerolog.Logger) {
+	warn := func(few observe.Few, what, message string) {
+		if few.Objects > 0 {
+			log.Warn().Int(what, few.Objects).Str("first", few.First).Msg(message)
+		}
+	}
+	warn(s.other, "files", "files of the folder hold no objects of Kubernetes, and are left out")
+	if len(s.passed) > 0 {
+		log.Warn().Int("files", len(s.passed)).Strs("first", s.passed[:min(3, len(s.passed))]).
+			Msg("files of the folder are not read: they have other names than " + strings.Join(endings, ", ") + ", or are no files")
+	}
+	if kinds := s.kinds(); kinds != "" {
+		log.Warn().Str("objects", kinds).Msg("a record has no place for these objects")
+	}
+	for _, kind := range slices.Sorted(maps.Keys(s.leftOut)) {
+		few := s.leftOut[kind]
+		log.Warn().Str("kind", kind).Int("objects", few.Objects).Str("first", few.First).Msg("objects that cannot be read are left out")
+	}
+	warn(s.bounded, "objects", "objects have amounts that no cluster has; the record bounds them")
+	warn(s.undated, "pods", "pods do not say since when they are on their nodes; the time of the file counts")
+	warn(s.unsized, "nodes", "the capacity of these nodes is unknown, so no pod fits there")
+	warn(s.doubted, "objects", "objects have times more than a day after their file's, which are ignored")
+	warn(s.older, "files", "files are older than something in them; the newest time in a file counts")
+}
+
+// kinds lists the kinds that a record cannot hold, such as "Service: 3, ConfigMap: 2".
+func (s *sayings) kinds() string {
+	var out []string
+	for _, kind := range slices.Sorted(maps.Keys(s.skipped)) {
+		out = append(out, fmt.Sprintf("%s: %d", kind, s.skipped[kind]))
+	}
+	return strings.Join(out, ", ")
+}
+
+// missing describes the parts of the cluster that the record lacks.
+func (s *sayings) missing() string {
+	var out []string
+	for _, kind := range slices.Sorted(maps.Keys(s.leftOut)) {
+		out = append(out, fmt.Sprintf("%d objects of kind %s that cannot be read", s.leftOut[kind].Objects, kind))
+	}
+	if s.unsized.Objects > 0 {
+		out = append(out, fmt.Sprintf("the capacity of %d nodes", s.unsized.Objects))
+	}
+	return strings.Join(out, ", ")
+}
+
+// instead describes the content of files without nodes and pods; empty if they have no content.
+func (s *sayings) instead() string {
+	for _, kind := range slices.Sorted(maps.Keys(s.leftOut)) {
+		return fmt.Sprintf("; left out, because it cannot be read: %s", s.leftOut[kind].First)
+	}
+	if kinds := s.kinds(); kinds != "" {
+		return "; there are other objects: " + kinds
+	}
+	return ""
 }
