@@ -4,7 +4,7 @@ import {chart} from "./chart.js";
 
 export function race(main, news) {
   const verdict = h("p", {role: "status"}), charts = h("div", {class: "charts"}), waiting = h("div", {class: "charts"});
-  main.append(h("h2", {}, "Race"), h("p", {class: "muted"}, "The same pods arrive in the same order on equal clusters, one for each scheduler. The cost is how unevenly CPU and memory are requested of the nodes; less is better. A pod that fits on no node waits, and is created once it fits. The other pages show the cluster of the learned scheduler."), verdict, charts, waiting);
+  main.append(h("h2", {}, "Race"), h("p", {class: "muted"}, "The same pods arrive in the same order on equal clusters, one for each scheduler. The cost is what waiting pods request, as a share of what the nodes offer; less is better. A pod that fits on no node waits, and is created once it fits. The other pages show the cluster of the learned scheduler."), verdict, charts, waiting);
   function draw() {
     const r = news.race;
     if (!r) { verdict.textContent = news.cluster ? "No schedulers race here; gnnsched try starts a race." : ""; return; }
