@@ -38,9 +38,11 @@ func (l *learner) update(rng *rand.Rand, snapshots []*snapshot, rate, averaging 
 	loss := l.valueLoss(&s, rng, snapshots)
 	sum.value = s.Float(loss)
 	if l.config.actor() {
-		a := l.actorLoss(&s, snapshots, imitate)
+		var a *torch.Tensor
 		if l.config.Graph == checkpoint.KindsGraph {
 			a = l.priceLoss(&s, rng, snapshots)
+		} else {
+			a = l.actorLoss(&s, snapshots, imitate)
 		}
 		if a != nil {
 			sum.actor = s.Float(a)
@@ -119,11 +121,12 @@ func (l *learner) actorLoss(s *torch.Scope, snapshots []*snapshot, imitate bool)
 	return s.Scale(s.Sum(s.Mul(s.Exp(logs), s.Sub(logs, q))), 1/float64(segments))
 }
 
-// priceLoss returns the mean of exp(a) - p a over kinds drawn from each snapshot: the Poisson regression of the actor's outputs a, which
-// are logarithms of prices, on prices p of the critic. These are what more it expects the kind to wait for if that loses a place, or,
-// for an actor that hears nothing of places, all that it expects the kind to wait for. The minimum is the mean of p over all that the
-// actor cannot tell apart, and that is what counts, for the cost of a placement is a sum of prices. It is nil if the critic has gone
-// wrong.
+// priceLoss is the Poisson regression of the actor's outputs a, logarithms of prices, on the critic's prices p: the mean of exp(a) - p a
+// over kinds drawn from each snapshot. Its minimum is the mean of p over all kinds that look alike to the actor. A mean is right, for
+// the cost of a placement is a sum of prices.
+//
+// If the actor hears of places, p is what more the critic expects the kind to wait for once it has lost a place. If not, p is all that
+// it expects the kind to wait for then. The loss is nil if the scope has failed.
 func (l *learner) priceLoss(s *torch.Scope, rng *rand.Rand, snapshots []*snapshot) *torch.Tensor {
 	var actor, before, after graph.Batch
 	for _, x := range snapshots {

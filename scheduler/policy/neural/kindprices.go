@@ -17,7 +17,7 @@ import (
 // one more place is lost; a network that hears nothing of places takes all of it. It is not safe for concurrent use.
 type kindPrices struct {
 	stars   *KindStars
-	slope   bool // whether the price is what one place makes of the value
+	slope   bool // whether the price is the difference of two values: with one place less, and without
 	session *infer.NodeSession
 	star    graph.GPUNode
 	phi     []float32
