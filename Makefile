@@ -32,6 +32,9 @@ TORCHENV := gnn/torch/toolchain/env.sh env GOFLAGS='$(strip $(GOFLAGS) $(MODFLAG
 TORCHTAGS := -tags torch$(addprefix $(comma),$(TAG))
 LINKS    := rungnn rundqn runacgnn runacdqn runsim cleancluster ktop
 
+# The Go release that go.mod names is fetched where the installed one is older, also where a distribution forbids that.
+export GOTOOLCHAIN ?= auto
+
 # Several threads of libtorch compete for two cores: one is never slower here.
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1

@@ -1,6 +1,8 @@
 module gnnsched
 
-go 1.26.0
+go 1.27.0
+
+toolchain go1.27.3
 
 require (
 	charm.land/bubbles/v2 v2.2.1

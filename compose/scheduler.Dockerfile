@@ -9,7 +9,7 @@ ARG BINARIES=build
 
 # docker prints this line if it cannot have the base image:
 # No registry? Build the programs first, and copy them: make build TAGS=service && GNNSCHED_BINARIES=prebuilt docker compose up
-FROM golang:1.26-bookworm AS build
+FROM golang:1.27-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum go.k136.mod go.k136.sum Makefile ./
 COPY cmd cmd

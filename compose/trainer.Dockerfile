@@ -5,7 +5,7 @@
 # Docker; "prebuilt" copies bin/gnntrain, which `make trainer` built on a Debian 12.
 ARG BINARIES=build
 
-FROM golang:1.26-bookworm AS build
+FROM golang:1.27-bookworm AS build
 RUN apt-get update && \
     apt-get install -y --no-install-recommends libtorch-dev libopenblas0-pthread && \
     rm -rf /var/lib/apt/lists/*

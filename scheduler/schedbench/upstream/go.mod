@@ -1,6 +1,8 @@
 module gnnsched/scheduler/schedbench/upstream
 
-go 1.26.0
+go 1.27.0
+
+toolchain go1.27.3
 
 tool go.etcd.io/etcd/server/v3 // which Kubernetes' integration tests start
 
