@@ -72,7 +72,8 @@ var may = map[string][]string{
 		"workload/record", "internal"},
 	"scheduler/defrag": {"scheduler/memcluster", "scheduler/plan", "scheduler/plugin/nodereservation",
 		"scheduler/replay", "workload/record", "internal"},
-	"scheduler/replay": {"scheduler/decision", "scheduler/memcluster", "scheduler/objective", "scheduler/plugin",
+	"scheduler/autoscale": {"internal/cluster/kube"},
+	"scheduler/replay": {"scheduler/autoscale", "scheduler/decision", "scheduler/memcluster", "scheduler/objective", "scheduler/plugin",
 		"workload/record", "internal"},
 	"scheduler/shadow": {"scheduler/advise", "scheduler/decision", "scheduler/memcluster", "scheduler/objective",
 		"scheduler/plugin", "internal"},
@@ -155,7 +156,7 @@ func level(folder string) int {
 // schedulerLevels are the folders of scheduler from the ground to the roof. Folders of one level may
 // import each other; no import climbs.
 var schedulerLevels = [][]string{
-	{"objective", "encode", "policy", "sim", "moves"}, {"experience"},
+	{"autoscale", "objective", "encode", "policy", "sim", "moves"}, {"experience"},
 	{"decision", "plugin", "server", "usage", "advise", "serve", "explain", "memcluster", "plan", "replay", "shadow"}, {"defrag", "eval"},
 	{"learn", "schedbench"},
 }

@@ -33,6 +33,7 @@ type Node struct {
 	Ready   bool      // whether it takes pods; one that boots does not
 	Closed  bool      // whether a plan closed it
 	Pods    []*v1.Pod // that run on it, with those of DaemonSets
+	Version int64     // greater after each change of what is here
 }
 
 // Launch is a machine that is to be started.

@@ -21,15 +21,19 @@ const (
 	podEnds kind = iota
 	nodeGoes
 	nodeChanges // or comes
-	podBinds    // really
+	machineReady
+	machineMissing // it never comes
+	machineTaken   // by the provider
+	podBinds       // really
 	podArrives
+	looks // of the autoscaler
 )
 
 // event is something that happens to a pod or a node of the source.
 type event struct {
 	at   int64
 	kind kind
-	row  int // of Source.Pods or Source.Nodes
+	row  int // of Source.Pods, Source.Nodes or fleet.machines
 }
 
 // agenda holds events, the next one first.
@@ -158,6 +162,9 @@ const (
 	Imbalance               // standard deviation of the requested fraction of CPU over the nodes
 	Watts                   // the nodes' power by their requests (cluster.Watts)
 	Price                   // of the nodes in use, an hour
+	Machines                // all nodes, with those that boot
+	Bill                    // their price, an hour
+	Idle                    // cores that nobody requests
 	Cost                    // of the objective
 	metrics
 )
@@ -212,6 +219,15 @@ type Course struct {
 	Fallbacks   int // decisions that upstream's scores made instead of the profile's
 	Refused     int // pods that are left out because a plugin failed on them; Notes name some
 	Notes       []string
+
+	// What an autoscaler did; zero without one.
+	Started       int                // machines
+	Failed        int                // of these, those that never came
+	Interrupted   int                // spot machines that the provider took back
+	Evicted       int                // pods, one as often as it was
+	Abandoned     int                // evicted pods that no owner makes anew
+	LostCoreHours float64            // of evicted pods that finish by themselves: cores requested, times how long they had run
+	Hours         map[string]float64 // of machines, by type
 }
 
 // Whole returns the whole time as one block.

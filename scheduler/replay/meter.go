@@ -25,6 +25,9 @@ func stateOf(nodes []*cluster.Node, used map[string]int, prices map[string]float
 			out[Nodes]++
 			out[Price] += prices[v.Name]
 		}
+		out[Machines]++
+		out[Bill] += prices[v.Name]
+		out[Idle] += float64(v.Allocatable.MilliCPU-v.Counted().MilliCPU) / 1000
 		if v.Allocatable.MilliCPU > 0 {
 			load.Add(cluster.Fraction(v.Counted().MilliCPU, v.Allocatable.MilliCPU))
 		}

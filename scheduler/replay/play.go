@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"gnnsched/internal/kuberelease"
+	"gnnsched/scheduler/autoscale"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/objective"
@@ -32,9 +34,10 @@ type Config struct {
 	// measure usage see requests.
 	Profile   config.KubeSchedulerProfile
 	Objective objective.Term
-	Prices    *Prices // nil: nothing costs anything
-	Blocks    int     // number of the stretches of time
-	Seed      uint64  // of the draws among equal nodes
+	Prices    *Prices  // nil: nothing costs anything
+	Scaling   *Scaling // nil: nodes come and go as recorded
+	Blocks    int      // number of the stretches of time
+	Seed      uint64   // of the draws among equal nodes
 	// Progress gets the played fraction of the window; may be nil.
 	Progress func(done float64)
 	Watch    Watcher // may be nil
@@ -57,6 +60,7 @@ type course struct {
 	agenda  agenda
 	objects *objects
 	meter   *meter
+	fleet   *fleet // nil: nodes come and go as recorded
 	clock   *virtual
 	real    bool // pods get the nodes that they really got; otherwise the profile places them
 
@@ -66,6 +70,7 @@ type course struct {
 	began   map[int]int64 // when it first did
 	waits   map[int]int64 // waiting time so far, in milliseconds
 	ran     map[int]bool
+	again   map[int]bool // pods that an autoscaler evicted
 	used    map[string]int
 	nodes   map[string]*v1.Node
 	prices  map[string]float64
@@ -125,12 +130,19 @@ func begin(ctx context.Context, s Source, c Config, real bool) (*course, error) 
 		meter: newMeter(&s, c.Blocks),
 		clock: v, real: real, rows: make(map[types.UID]int, len(s.Pods)), ends: map[int]int64{}, since: map[int]int64{}, began: map[int]int64{},
 		waits: map[int]int64{},
-		ran:   map[int]bool{}, used: map[string]int{}, nodes: map[string]*v1.Node{}, prices: map[string]float64{}, unknown: map[string]bool{},
+		ran:   map[int]bool{}, again: map[int]bool{}, used: map[string]int{}, nodes: map[string]*v1.Node{}, prices: map[string]float64{},
+		unknown: map[string]bool{},
 		now: s.From, changed: true,
 	}
 	p.Preempts, p.Follow = true, p
 	for i := range s.Pods {
 		p.rows[types.UID(s.Pods[i].UID)] = i
+	}
+	if !real && !c.Scaling.none() {
+		if p.fleet, err = newFleet(p, c.Scaling); err != nil {
+			return nil, err
+		}
+		p.agenda = p.fleet.events()
 	}
 	return p, nil
 }
@@ -152,6 +164,11 @@ func (p *course) run(ctx context.Context) error {
 		if err := p.Settle(ctx); err != nil {
 			return err
 		}
+		if p.fleet != nil {
+			if err := p.fleet.look(ctx); err != nil {
+				return err
+			}
+		}
 		p.changed = true
 	}
 	return p.advance(p.source.To)
@@ -172,6 +189,9 @@ func (p *course) advance(now int64) error {
 			return err
 		}
 		p.state[Waiting] = float64(len(p.since))
+		if p.fleet != nil {
+			p.state[Machines], p.state[Bill] = p.fleet.bill()
+		}
 	}
 	if err := p.film(now); err != nil {
 		return err
@@ -190,6 +210,12 @@ func (p *course) happens(e event) error {
 		return p.node(&p.source.Nodes[e.row])
 	case nodeGoes:
 		return p.nodeGone(p.source.Nodes[e.row].Name)
+	case machineReady:
+		return p.fleet.ready(e.row)
+	case machineMissing:
+		return p.fleet.missing(e.row)
+	case machineTaken:
+		return p.fleet.taken(e.row)
 	case podEnds:
 		p.ended(e)
 	case podBinds:
@@ -214,7 +240,11 @@ func (p *course) arrived(row int) {
 	}
 	p.since[row] = p.now
 	if !p.real {
-		p.Wait(p.objects.pod(r))
+		pod := p.objects.pod(r)
+		if p.fleet != nil {
+			p.fleet.budgets.comes(pod)
+		}
+		p.Wait(pod)
 	}
 }
 
@@ -226,11 +256,33 @@ func (p *course) node(r *record.Node) error {
 	}
 	p.nodes[n.Name] = n
 	perHour, known := p.config.Prices.Of(r)
+	if s := p.config.Scaling; s != nil {
+		var l autoscale.Launch
+		l, known = s.Catalog.Match(n)
+		perHour = s.Catalog.Price(l)
+	}
 	p.prices[n.Name] = perHour
 	if !known {
 		p.unknown[n.Name] = true
 	}
 	return nil
+}
+
+// hours returns the recorded hours of nodes, by type of the catalog.
+func (p *course) hours() map[string]float64 {
+	out := map[string]float64{}
+	for i := range p.source.Nodes {
+		n := &p.source.Nodes[i]
+		l, _ := p.config.Scaling.Catalog.Match(p.objects.Node(n))
+		to := p.source.To
+		if n.To != 0 {
+			to = min(to, n.To)
+		}
+		if ms := to - max(n.From, p.source.From); ms > 0 {
+			out[cmp.Or(l.Type, "of no type")] += float64(ms) / 3.6e6
+		}
+	}
+	return out
 }
 
 func (p *course) nodeGone(name string) error {
@@ -251,6 +303,10 @@ func (p *course) fix(row int) {
 	if !r.Daemon && r.Bound > p.source.From {
 		p.watchPlacement(row, r.Node, nil)
 	}
+	if p.fleet != nil {
+		p.fleet.budgets.comes(pod)
+		p.fleet.got(pod)
+	}
 	p.gotNode(row, r.Node)
 }
 
@@ -263,6 +319,10 @@ func (p *course) ended(e event) {
 	uid := types.UID(r.UID)
 	if pod := p.Running[uid]; pod != nil {
 		p.leftNode(e.row, pod.Spec.NodeName)
+		if p.fleet != nil {
+			p.fleet.left(pod)
+			p.fleet.budgets.gone(pod)
+		}
 	}
 	p.Remove(uid)
 	p.stopWaiting(e.row)
@@ -271,15 +331,22 @@ func (p *course) ended(e event) {
 	}
 }
 
-// runsItsTime reports whether a pod that the profile places runs for its recorded duration, because it finished by itself.
+// runsItsTime reports whether a pod that the profile places runs for its recorded duration, because it finished by itself. With an
+// autoscaler, so do pods of traces, which know no bindings, and evicted pods, which begin again.
 func (p *course) runsItsTime(row int) bool {
 	r := &p.source.Pods[row]
 	own := r.End == record.Succeeded || r.End == record.Failed
-	return own && !r.Daemon && r.Bound > p.source.From && !p.real
+	return own && !r.Daemon && !p.real && (r.Bound > p.source.From || p.again[row] || p.fleet != nil && r.Bound == 0)
 }
 
 // finish returns the course. Pods that wait have waited until now.
 func (p *course) finish() Course {
+	switch {
+	case p.fleet != nil:
+		p.fleet.finish()
+	case p.config.Scaling != nil:
+		p.out.Hours = p.hours()
+	}
 	waits := maps.Clone(p.since)
 	for row := range waits {
 		p.out.Unscheduled++
@@ -308,11 +375,17 @@ func (p *course) finish() Course {
 
 // Placed implements memcluster.Follower.
 func (p *course) Placed(pod *v1.Pod, by memcluster.Choice) {
-	row := p.rows[pod.UID]
+	row, known := p.rows[pod.UID]
+	if !known { // a pod of a DaemonSet that comes back
+		return
+	}
 	p.watchPlacement(row, pod.Spec.NodeName, &by)
+	if p.fleet != nil {
+		p.fleet.got(pod)
+	}
 	p.gotNode(row, pod.Spec.NodeName)
 	if r := &p.source.Pods[row]; p.runsItsTime(row) {
-		p.ends[row] = p.now + max(r.Ended-r.Bound, 1)
+		p.ends[row] = p.now + max(r.Ended-cmp.Or(r.Bound, r.Arrived), 1)
 		heap.Push(&p.agenda, event{p.ends[row], podEnds, row})
 	}
 }
@@ -325,7 +398,13 @@ func (p *course) Preempted(pod *v1.Pod) {
 
 // Lost implements memcluster.Follower.
 func (p *course) Lost(pod *v1.Pod) {
-	row := p.rows[pod.UID]
+	row, known := p.rows[pod.UID]
+	if !known { // a pod of a DaemonSet on an autoscaler's machine
+		return
+	}
+	if p.fleet != nil {
+		p.fleet.left(pod)
+	}
 	p.leftNode(row, pod.Spec.NodeName)
 	delete(p.ends, row)
 	if p.source.Pods[row].Daemon {
@@ -339,7 +418,10 @@ func (p *course) Lost(pod *v1.Pod) {
 
 // Refused implements memcluster.Follower. The pod counts nowhere.
 func (p *course) Refused(pod *v1.Pod, why error) {
-	row := p.rows[pod.UID]
+	row, known := p.rows[pod.UID]
+	if !known {
+		return
+	}
 	delete(p.since, row)
 	delete(p.began, row)
 	delete(p.waits, row)

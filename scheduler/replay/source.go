@@ -45,6 +45,8 @@ type Window struct {
 	State bool
 	// Instant makes the window of a record of one instant a millisecond long. Without it, such a record is an error.
 	Instant bool
+	// Nodeless allows a record without nodes, because an autoscaler starts them.
+	Nodeless bool
 }
 
 // span is a time in milliseconds.
@@ -66,7 +68,7 @@ func Read(r *record.Record, w Window) (Source, error) {
 	for _, d := range r.Damaged() {
 		s.Notes = append(s.Notes, "left out, because it cannot be read: "+d)
 	}
-	if len(s.Nodes) == 0 {
+	if len(s.Nodes) == 0 && !w.Nodeless {
 		return s, errors.New("the record has no nodes")
 	}
 	if len(s.Pods) == 0 {
@@ -200,7 +202,11 @@ func at(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) 
 
 // extent returns the time that pods and nodes name, for a record without recording times.
 func (s *Source) extent() span {
-	out := span{s.Nodes[0].From, s.Nodes[0].From}
+	first := s.Pods[0].Arrived
+	if len(s.Nodes) > 0 {
+		first = s.Nodes[0].From
+	}
+	out := span{first, first}
 	for _, n := range s.Nodes {
 		out.from, out.to = min(out.from, n.From), max(out.to, n.From, n.To)
 	}
@@ -245,6 +251,8 @@ func (s *Source) Watched(from, to int64) int64 {
 type objects struct {
 	rows.Reader
 	templates map[record.Pod]*v1.Pod
+	// disruption gives pods the annotations and volumes by which autoscalers leave their nodes alone.
+	disruption bool
 }
 
 func newObjects() *objects { return &objects{templates: map[record.Pod]*v1.Pod{}} }
@@ -252,8 +260,11 @@ func newObjects() *objects { return &objects{templates: map[record.Pod]*v1.Pod{}
 // pod returns a pod that waits.
 func (o *objects) pod(r *record.Pod) *v1.Pod {
 	key := *r
-	key.UID, key.Name, key.GPUIndex, key.Images, key.Claims, key.Holds, key.Workload = "", "", "", "", "", "", ""
-	key.DoNotDisrupt, key.Deadline, key.Group, key.Health, key.HealthSince = "", 0, "", "", 0
+	key.UID, key.Name, key.GPUIndex, key.Images, key.Claims, key.Workload = "", "", "", "", "", ""
+	key.Deadline, key.Group, key.Health, key.HealthSince = 0, "", "", 0
+	if !o.disruption {
+		key.DoNotDisrupt, key.Holds = "", ""
+	}
 	key.Arrived, key.Bound, key.Ended, key.End, key.Node = 0, 0, 0, "", ""
 	t := o.templates[key]
 	if t == nil {
@@ -266,11 +277,35 @@ func (o *objects) pod(r *record.Pod) *v1.Pod {
 			o.Unreadable("affinity")
 			t.Spec.Affinity = nil
 		}
+		o.disrupt(&key, t)
 		o.templates[key] = t
 	}
 	p := *t
 	p.UID, p.Name, p.CreationTimestamp = types.UID(r.UID), r.Name, metav1.NewTime(time.UnixMilli(r.Arrived))
 	return &p
+}
+
+// disrupt gives a pod the annotations of its owner and volumes that are lost with it.
+func (o *objects) disrupt(r *record.Pod, p *v1.Pod) {
+	var wishes, holds []string
+	if record.ReadColumn(r.DoNotDisrupt, &wishes) != nil {
+		o.Unreadable("do_not_disrupt")
+	}
+	if record.ReadColumn(r.Holds, &holds) != nil {
+		o.Unreadable("holds")
+	}
+	for _, w := range wishes {
+		key, value, _ := strings.Cut(w, "=")
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value)
+	}
+	for _, h := range holds {
+		switch h {
+		case record.HoldsEmptyDir:
+			p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: h, VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}})
+		case record.HoldsHostPath:
+			p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: h, VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}})
+		}
+	}
 }
 
 // staticPriority is the least priority of a static pod, even if its record has a lower one: system-node-critical, so that only system pods

@@ -48,6 +48,7 @@ func Command() *ucli.Command {
 			"   gnnsched compare --checkpoint mine=my.safetensors --checkpoint stock.yaml prod.record\n" +
 			"   gnnsched compare --present now=scheduler.yaml prod.record          # the cluster's kube-scheduler has a configuration\n" +
 			"   gnnsched compare --prices prices.yaml prod.record                  # what the nodes in use cost\n" +
+			"   gnnsched compare --autoscaler cluster-autoscaler --types types.json --nodepools pools.yaml prod.record    # what it would cost\n" +
 			"   gnnsched compare --html report.html prod.record                    # a page, too\n" +
 			"   gnnsched compare --from 2026-06-01T00:00:00Z --to 2026-06-08T00:00:00Z -o json prod.record",
 		Flags: cli.Grouped(slices.Concat(flags(), work.Flags(), cli.LogFlags()),
@@ -69,7 +70,7 @@ func flags() []ucli.Flag {
 		&ucli.IntFlag{Name: "seeds", Value: 5, Usage: "play every profile with this `NUMBER` of seeds"},
 		report.Flag(),
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: table, csv or json"},
-	}, recording.WindowFlags()...)
+	}, slices.Concat(autoscalerFlags(), recording.WindowFlags())...)
 }
 
 // blocks is the number of stretches of time before dependent ones are joined.
@@ -150,30 +151,48 @@ func playerOf(c *ucli.Context) (*player, error) {
 	if err != nil {
 		return nil, err
 	}
-	source, err := recording.Source(c, recording.Window(c))
+	all, err := settings(c)
 	if err != nil {
 		return nil, err
 	}
+	if all[0].Scaler != "" && prices != nil {
+		return nil, exit.New(exit.Usage, errNoPrices, "")
+	}
+	window := windowOf(c, all)
+	source, err := recording.Source(c, window)
+	if err != nil {
+		return nil, err
+	}
+	var contenders []contender
+	for _, s := range all {
+		for i := range chosen {
+			contenders = append(contenders, contender{i, s})
+		}
+	}
 	return &player{
-		source: source, chosen: chosen, seeds: eval.Seeds(c.Uint64("seed"), n), parts: len(chosen)*n + 1, courses: len(chosen) + 1,
-		config: replay.Config{Objective: term, Prices: prices, Blocks: blocks, Seed: c.Uint64("seed")},
+		source: source, window: window, chosen: chosen, contenders: contenders, seeds: eval.Seeds(c.Uint64("seed"), n),
+		parts: len(contenders)*n + 1, courses: len(contenders) + 1,
+		config:  replay.Config{Objective: term, Prices: prices, Blocks: blocks, Seed: c.Uint64("seed")},
 	}, nil
 }
 
 // player plays one course after another.
 type player struct {
-	source  replay.Source
-	chosen  []server.Profile // the present one first
-	config  replay.Config
-	journal *journal               // nil without --html
-	pool    *work.Pool             // nil: all is played here
-	played  map[turn]replay.Course // by the pool
-	bar     *cli.Bar
-	log     zerolog.Logger
-	seeds   []uint64
-	courses int // contenders
-	parts   int // courses of all seeds
-	done    int
+	window replay.Window
+	source replay.Source
+	chosen []server.Profile // the present one first
+	// contenders are the rows to be, the present profile with the first autoscaler first.
+	contenders []contender
+	config     replay.Config
+	journal    *journal               // nil without --html
+	pool       *work.Pool             // nil: all is played here
+	played     map[turn]replay.Course // by the pool
+	bar        *cli.Bar
+	log        zerolog.Logger
+	seeds      []uint64
+	courses    int // contenders
+	parts      int // courses of all seeds
+	done       int
 }
 
 // all plays what really happened and the profiles, the present one first.
@@ -183,6 +202,9 @@ func (p *player) all(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	p.config.Profile = decoded.Profiles[0]
+	if p.config.Scaling, err = p.contenders[0].setting.scaling(); err != nil {
+		return result{}, err
+	}
 	var names []string
 	var courses []runs
 	if p.source.Bound() {
@@ -192,9 +214,12 @@ func (p *player) all(ctx context.Context) (result, error) {
 		}
 		names, courses = append(names, reality), append(courses, runs{real})
 	}
-	for i, profile := range decoded.Profiles {
-		name := p.chosen[i].SchedulerName
-		p.config.Profile = profile
+	for i, x := range p.contenders {
+		name := x.name(p.chosen[x.profile].SchedulerName)
+		p.config.Profile = decoded.Profiles[x.profile]
+		if p.config.Scaling, err = x.setting.scaling(); err != nil {
+			return result{}, err
+		}
 		var all runs
 		for _, seed := range p.seeds {
 			course, played := p.played[turn{i, seed}]
@@ -207,8 +232,9 @@ func (p *player) all(ctx context.Context) (result, error) {
 		}
 		names, courses = append(names, name), append(courses, all)
 	}
-	out := compare(&p.source, names, courses, p.seeds)
-	out.Objective, out.priced, out.Observed = p.config.Objective.Name(), p.config.Prices != nil, p.journal.observed()
+	view := view{priced: p.config.Prices != nil, scaled: p.contenders[0].setting.Scaler != ""}
+	out := compare(&p.source, view, names, courses, p.seeds)
+	out.Objective, out.Observed = p.config.Objective.Name(), p.journal.observed()
 	return out, nil
 }
 
@@ -249,25 +275,28 @@ type task struct {
 	Weights   *remote.File   // of a network or of a linear policy; nil for others
 	Objective objective.Mix
 	Prices    *replay.Prices
+	Setting   setting
 	Seed      uint64
 }
 
-// turn is a course that a worker plays: which profile, and with which seed.
+// turn is a course that a worker plays: which contender, and with which seed.
 type turn struct {
-	profile int
-	seed    uint64
+	contender int
+	seed      uint64
 }
 
 // away lets workers play all courses but those that the journal follows.
 func (p *player) away(ctx context.Context, c *ucli.Context) error {
-	t := task{Window: recording.Window(c), Objective: p.config.Objective.(objective.Mix), Prices: p.config.Prices}
+	t := task{Window: p.window, Objective: p.config.Objective.(objective.Mix), Prices: p.config.Prices}
 	var err error
 	if t.Record, err = remote.SendFile(ctx, p.pool.Queue, c.Args().First()); err != nil {
 		return fmt.Errorf("send the record: %w", err)
 	}
 	var units []workers.Unit
 	var turns []turn
-	for i, profile := range p.chosen {
+	for i, x := range p.contenders {
+		profile := p.chosen[x.profile]
+		t.Setting = x.setting
 		if err := t.give(ctx, p.pool.Queue, profile); err != nil {
 			return fmt.Errorf("%s: %w", profile.SchedulerName, err)
 		}
@@ -275,7 +304,7 @@ func (p *player) away(ctx context.Context, c *ucli.Context) error {
 			if p.journal != nil && t.Seed == p.seeds[0] {
 				continue
 			}
-			u := workers.Unit{Kind: Kind, About: fmt.Sprintf("%s, seed %d", profile.SchedulerName, t.Seed), Blobs: t.blobs()}
+			u := workers.Unit{Kind: Kind, About: fmt.Sprintf("%s, seed %d", x.name(profile.SchedulerName), t.Seed), Blobs: t.blobs()}
 			if u.Task, err = json.Marshal(t); err != nil {
 				return err
 			}
@@ -373,8 +402,12 @@ func (p *Player) Play(ctx context.Context, data []byte, blob func(string) (strin
 	if err != nil {
 		return nil, err
 	}
+	scaling, err := t.Setting.scaling()
+	if err != nil {
+		return nil, err
+	}
 	course, err := replay.Run(ctx, p.source, replay.Config{
-		Profile: decoded.Profiles[0], Objective: t.Objective, Prices: t.Prices, Blocks: blocks, Seed: t.Seed,
+		Profile: decoded.Profiles[0], Objective: t.Objective, Prices: t.Prices, Scaling: scaling, Blocks: blocks, Seed: t.Seed,
 	})
 	if err != nil {
 		return nil, err

@@ -35,7 +35,13 @@ type result struct {
 	// Observed holds frames and decisions of the first seed.
 	Observed *eval.Observed `json:"observed,omitempty"`
 
-	priced bool
+	view
+}
+
+// view is which figures are shown.
+type view struct {
+	priced bool // --prices
+	scaled bool // --autoscaler
 }
 
 // runs are the courses of a contender, one for each seed; what really happened has one.
@@ -54,10 +60,42 @@ type row struct {
 	Refused     int                `json:"refused,omitempty"`   // of all seeds together
 	// Differences are by figure. The present profile is compared with the real placements, and the others with the present profile.
 	Differences map[string]difference `json:"differences,omitempty"`
+	Scaled      *scaled               `json:"autoscaler,omitempty"`
+}
+
+// scaled is what an autoscaler did, as means over the courses.
+type scaled struct {
+	P50           float64            `json:"wait_p50_s"`
+	Started       float64            `json:"started"`
+	Failed        float64            `json:"failed"`
+	Interrupted   float64            `json:"interrupted"`
+	Evicted       float64            `json:"evicted"`
+	Abandoned     float64            `json:"abandoned"`
+	LostCoreHours float64            `json:"lost_core_hours"`
+	Hours         map[string]float64 `json:"node_hours"` // by type
+}
+
+// scaledOf returns what the autoscaler did in the courses of a contender.
+func scaledOf(all runs) *scaled {
+	out := &scaled{Hours: map[string]float64{}}
+	n := float64(len(all))
+	for _, c := range all {
+		out.P50 += c.WaitQuantile(0.5) / n
+		for to, x := range map[*float64]int{
+			&out.Started: c.Started, &out.Failed: c.Failed, &out.Interrupted: c.Interrupted, &out.Evicted: c.Evicted, &out.Abandoned: c.Abandoned,
+		} {
+			*to += float64(x) / n
+		}
+		out.LostCoreHours += c.LostCoreHours / n
+		for name, hours := range c.Hours {
+			out.Hours[name] += hours / n
+		}
+	}
+	return out
 }
 
 // rowOf returns the row of a contender, without differences.
-func rowOf(name string, all runs) row {
+func rowOf(v view, name string, all runs) row {
 	out := row{Name: name, Pods: all[0].Pods, Figures: map[string]float64{}}
 	n := float64(len(all))
 	for _, c := range all {
@@ -67,8 +105,11 @@ func rowOf(name string, all runs) row {
 		out.Fallbacks, out.Refused = out.Fallbacks+c.Fallbacks, out.Refused+c.Refused
 	}
 	whole := all.whole()
-	for _, f := range figures {
+	for _, f := range v.figures() {
 		out.Figures[f.name] = f.of(whole)
+	}
+	if v.scaled {
+		out.Scaled = scaledOf(all)
 	}
 	return out
 }
@@ -94,6 +135,7 @@ type figure struct {
 	digits      int // after the point
 	of          func(replay.Block) float64
 	amount      func(replay.Block) float64 // denominator of the mean: seconds or pods
+	shown       func(view) bool            // nil: always
 }
 
 func metric(m replay.Metric) func(replay.Block) float64 {
@@ -104,14 +146,33 @@ func seconds(b replay.Block) float64 { return b.Seconds }
 func pods(b replay.Block) float64    { return b.Pods }
 
 var figures = []figure{
-	{"wait_s", "wait", 2, replay.Block.Wait, pods},
-	{"waiting_pods", "waiting", 2, metric(replay.Waiting), seconds},
-	{"nodes_in_use", "nodes in use", 2, metric(replay.Nodes), seconds},
-	{"imbalance", "load imbalance", 4, metric(replay.Imbalance), seconds},
-	{"watts", "watts", 0, metric(replay.Watts), seconds},
-	{priceFigure, "price/h", 3, metric(replay.Price), seconds},
-	{"cost", "cost", 5, metric(replay.Cost), seconds},
+	{"wait_s", "wait", 2, replay.Block.Wait, pods, nil},
+	{"waiting_pods", "waiting", 2, metric(replay.Waiting), seconds, nil},
+	{"nodes", "nodes", 2, metric(replay.Machines), seconds, withAutoscaler},
+	{"idle_cores", "idle cores", 1, metric(replay.Idle), seconds, withAutoscaler},
+	{"nodes_in_use", "nodes in use", 2, metric(replay.Nodes), seconds, without},
+	{"imbalance", "load imbalance", 4, metric(replay.Imbalance), seconds, nil},
+	{"watts", "watts", 0, metric(replay.Watts), seconds, nil},
+	{priceFigure, "price/h", 3, metric(replay.Price), seconds, without},
+	{"cost", "cost", 5, metric(replay.Cost), seconds, without},
+	{billFigure, "price/day", 2, func(b replay.Block) float64 { return 24 * b.Mean(replay.Bill) }, seconds, withAutoscaler},
 }
+
+func withAutoscaler(v view) bool { return v.scaled }
+func without(v view) bool        { return !v.scaled }
+
+// figures returns the figures that rows have. The last one judges.
+func (v view) figures() []figure {
+	return slices.DeleteFunc(slices.Clone(figures), func(f figure) bool { return f.shown != nil && !f.shown(v) })
+}
+
+// judged returns the figure of the verdicts.
+func (v view) judged() figure {
+	all := v.figures()
+	return all[len(all)-1]
+}
+
+const billFigure = "price_per_day"
 
 const priceFigure = "price_per_hour"
 
@@ -124,18 +185,19 @@ func (r result) baseline() int {
 }
 
 // compare makes the rows of contenders. Without what really happened, the first is the present profile.
-func compare(s *replay.Source, names []string, courses []runs, seeds []uint64) result {
+func compare(s *replay.Source, v view, names []string, courses []runs, seeds []uint64) result {
 	out := result{
+		view:  v,
 		Seeds: seeds, From: time.UnixMilli(s.From).UTC(), To: time.UnixMilli(s.To).UTC(), Lacks: s.Lacks(), Notes: slices.Clone(s.Notes),
 	}
 	if !s.Bound() {
 		out.Unrecorded = unrecorded
 	}
 	for i, c := range courses {
-		r := rowOf(names[i], c)
+		r := rowOf(v, names[i], c)
 		if i > 0 {
 			r.Differences = map[string]difference{}
-			for _, f := range figures {
+			for _, f := range v.figures() {
 				r.Differences[f.name] = differ(courses[min(i-1, out.baseline())], c, f, rand.New(rand.NewPCG(resampling, 1)))
 			}
 		}
@@ -261,6 +323,14 @@ type verdict struct {
 const rule = "%s a difference whose 95 %% interval lies beyond the distance of the simulated %s from what really happened; " +
 	"%s one whose interval excludes only 0."
 
+// rules explains the marks. Its arguments are the words for a mark and for an unclear one.
+func (r result) rules(mark, unclear string) string {
+	if r.scaled {
+		return mark + " a difference whose 95 % interval excludes 0."
+	}
+	return fmt.Sprintf(rule, mark, r.Rows[r.baseline()].Name, unclear)
+}
+
 // distance returns the difference of a figure between the simulated present profile and the real placements; 0 if it is not known.
 func (r result) distance(f figure) float64 {
 	return math.Abs(r.Rows[r.baseline()].Differences[f.name].Mean)
@@ -273,18 +343,23 @@ func (r result) mark(d difference, f figure) eval.Mark {
 		return eval.Unmarked
 	}
 	far := r.distance(f)
-	if r.Unrecorded != "" {
+	switch {
+	case r.scaled: // what really happened had other nodes
+		far = 0
+	case r.Unrecorded != "":
 		far = math.Inf(1)
 	}
 	return d.interval().Beyond(far)
 }
 
-// verdict judges a profile by its cost, and by the pods that wait.
+// verdict judges a profile by its cost, or with an autoscaler by the price of the nodes, and by the pods that wait.
 func (r result) verdict(x row) verdict {
-	cost, waiting := figureOf("cost"), figureOf("waiting_pods")
+	cost, waiting := r.judged(), figureOf("waiting_pods")
 	present, d := r.Rows[r.baseline()].Name, x.Differences[cost.name]
-	amount := "cost " + d.text(cost)
-	off := fmt.Sprintf("the replay is off by %.*f", cost.digits, r.distance(cost))
+	amount := cost.title + " " + d.text(cost)
+	if r.scaled {
+		amount = fmt.Sprintf("%.2f a day, not %.2f, %s", x.Figures[cost.name], r.Rows[r.baseline()].Figures[cost.name], d.text(cost))
+	}
 	direction := "less"
 	if d.Mean > 0 {
 		direction = "more"
@@ -294,26 +369,35 @@ func (r result) verdict(x row) verdict {
 		out.State, out.Text = report.Note, x.Name+": no pod came within this time, so nothing can be compared"
 		return out
 	}
-	switch r.mark(d, cost) {
+	mark := r.mark(d, cost)
+	switch mark {
 	case eval.Unmarked:
 		out.State, out.Text = report.Note, fmt.Sprintf("%s was compared with %s over too little time to tell: %s", x.Name, present, amount)
 	case eval.None:
 		out.State, out.Text = report.Level, fmt.Sprintf("%s costs as much as %s: %s", x.Name, present, amount)
 	case eval.Unclear:
-		if r.Unrecorded != "" {
-			off = "how far the replay is from what really happened is not known"
-		}
 		out.State, out.Text = report.Unclear,
-			fmt.Sprintf("%s costs %s than %s in the replay only: %s, and %s", x.Name, direction, present, amount, off)
+			fmt.Sprintf("%s costs %s than %s in the replay only: %s%s", x.Name, direction, present, amount, r.off(cost))
 	case eval.Higher:
-		out.State, out.Text = report.Worse, fmt.Sprintf("%s costs more than %s: %s, and %s", x.Name, present, amount, off)
+		out.State, out.Text = report.Worse, fmt.Sprintf("%s costs more than %s: %s%s", x.Name, present, amount, r.off(cost))
 	case eval.Lower:
-		out.State, out.Text = report.Better, fmt.Sprintf("%s costs less than %s: %s, and %s", x.Name, present, amount, off)
-		if w := x.Differences[waiting.name]; r.mark(w, waiting) == eval.Higher {
-			out.State, out.Text = report.Note, fmt.Sprintf("%s, but more pods wait: %s", out.Text, w.text(waiting))
-		}
+		out.State, out.Text = report.Better, fmt.Sprintf("%s costs less than %s: %s%s", x.Name, present, amount, r.off(cost))
+	}
+	if w := x.Differences[waiting.name]; r.mark(w, waiting) == eval.Higher && (r.scaled || mark == eval.Lower) {
+		out.State, out.Text = report.Note, fmt.Sprintf("%s, but more pods wait: %s", out.Text, w.text(waiting))
 	}
 	return out
+}
+
+// off says how far the replay is from what really happened; "" with an autoscaler, since other nodes really were there.
+func (r result) off(f figure) string {
+	switch {
+	case r.scaled:
+		return ""
+	case r.Unrecorded != "":
+		return ", and how far the replay is from what really happened is not known"
+	}
+	return fmt.Sprintf(", and the replay is off by %.*f", f.digits, r.distance(f))
 }
 
 // nothingCame tells whether no row has a pod that waited for a node: all profiles then leave the cluster as it was.

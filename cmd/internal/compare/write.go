@@ -2,8 +2,10 @@ package compare
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -28,14 +30,20 @@ var formats = map[string]func(io.Writer, result) error{
 }
 
 func writeCSV(w io.Writer, r result) error {
-	head := []string{"name", "pods", "wait_p95_s", "unscheduled", "never_ran", "preempted"}
-	for _, f := range figures {
+	head := []string{"name", "pods", "wait_p95_s"}
+	for _, n := range r.counts() {
+		head = append(head, n.name)
+	}
+	for _, f := range r.view.figures() {
 		head = append(head, f.name, f.name+"_difference", f.name+"_low", f.name+"_high")
 	}
 	lines := [][]string{head}
 	for _, x := range r.Rows {
-		line := []string{x.Name, strconv.Itoa(x.Pods), eval.Exact(x.P95), count(x.Unscheduled), count(x.NeverRan), count(x.Preempted)}
-		for _, f := range figures {
+		line := []string{x.Name, strconv.Itoa(x.Pods), eval.Exact(x.P95)}
+		for _, n := range r.counts() {
+			line = append(line, n.of(x))
+		}
+		for _, f := range r.view.figures() {
 			line = append(line, eval.Exact(x.Figures[f.name]), "", "", "")
 			if d, has := x.Differences[f.name]; has {
 				of := line[len(line)-3:]
@@ -51,10 +59,7 @@ func writeCSV(w io.Writer, r result) error {
 
 // shown returns the figures that the table has.
 func (r result) shown() []figure {
-	if r.priced {
-		return figures
-	}
-	return slices.DeleteFunc(slices.Clone(figures), func(f figure) bool { return f.name == priceFigure })
+	return slices.DeleteFunc(r.view.figures(), func(f figure) bool { return f.name == priceFigure && !r.priced })
 }
 
 // accuracy describes the difference of the simulated present profile from the real placements.
@@ -72,13 +77,17 @@ func writeTable(w io.Writer, r result) error {
 	for _, v := range r.Verdicts {
 		p.say("", v.Text+".")
 	}
-	if len(r.Verdicts) == 0 || r.Unrecorded != "" {
+	if (len(r.Verdicts) == 0 || r.Unrecorded != "") && !r.scaled {
 		p.say("", r.accuracy())
 	}
 	p.b.WriteByte('\n')
 	seeds := fmt.Sprintf("the seeds %d to %d", r.Seeds[0], r.Seeds[len(r.Seeds)-1])
-	p.say("", fmt.Sprintf("%s to %s, %v; cost is %s. Simulated are all but %s, as means over %s.", r.From.Format(time.RFC3339),
-		r.To.Format(time.RFC3339), r.To.Sub(r.From).Round(time.Second), r.Objective, reality, seeds))
+	judges := "cost is " + r.Objective
+	if r.scaled {
+		judges = "price/day is of all nodes, from their start on"
+	}
+	p.say("", fmt.Sprintf("%s to %s, %v; %s. Simulated are all but %s, as means over %s.", r.From.Format(time.RFC3339),
+		r.To.Format(time.RFC3339), r.To.Sub(r.From).Round(time.Second), judges, reality, seeds))
 	if err := p.table(r.figures()); err != nil {
 		return err
 	}
@@ -105,12 +114,12 @@ func (r result) writeDifferences(p *printer) error {
 	}
 	text := fmt.Sprintf("Differences from the simulated %s, with 95 %% intervals where there are enough independent stretches of time.",
 		present)
-	if r.Unrecorded == "" {
+	if r.Unrecorded == "" && !r.scaled {
 		text = fmt.Sprintf("%s The column %s has its distance from what really happened.", text, present)
 	}
 	p.b.WriteByte('\n')
 	p.say("", text)
-	p.say("", fmt.Sprintf(rule, "A * marks", present, "a ? marks"))
+	p.say("", r.rules("A * marks", "a ? marks"))
 	lines := [][]string{append([]string{""}, choice.Names(rows, func(x row) string { return x.Name })...)}
 	for _, f := range r.shown() {
 		line := []string{f.title}
@@ -153,12 +162,58 @@ func (r result) figures() [][]string {
 	lines := [][]string{line("", func(x row) string { return x.Name })}
 	for k, f := range r.shown() {
 		lines = append(lines, line(f.title, func(x row) string { return fmt.Sprintf("%.*f", f.digits, x.Figures[f.name]) }))
+		if k == 0 && r.scaled {
+			lines = append(lines, line("median", func(x row) string { return fmt.Sprintf("%.*f", f.digits, x.Scaled.P50) }))
+		}
 		if k == 0 {
 			lines = append(lines, line("p95", func(x row) string { return fmt.Sprintf("%.*f", f.digits, x.P95) }))
 		}
 	}
-	return append(lines, line("unscheduled", func(x row) string { return count(x.Unscheduled) }),
-		line("never ran", func(x row) string { return count(x.NeverRan) }), line("preempted", func(x row) string { return count(x.Preempted) }))
+	for _, n := range r.counts() {
+		lines = append(lines, line(n.title, n.of))
+	}
+	return lines
+}
+
+// number is a count that rows have.
+type number struct {
+	name, title string
+	of          func(row) string
+}
+
+// counts returns the counts that rows have.
+func (r result) counts() []number {
+	out := []number{
+		{"unscheduled", "unscheduled", func(x row) string { return count(x.Unscheduled) }},
+		{"never_ran", "never ran", func(x row) string { return count(x.NeverRan) }},
+		{"preempted", "preempted", func(x row) string { return count(x.Preempted) }},
+	}
+	if !r.scaled {
+		return out
+	}
+	out = append(out,
+		number{"evicted", "evicted", func(x row) string { return count(x.Scaled.Evicted) }},
+		number{"lost_core_hours", "core hours lost", func(x row) string { return count(x.Scaled.LostCoreHours) }},
+		number{"started", "nodes started", func(x row) string { return count(x.Scaled.Started) }},
+		number{"failed", "nodes that never came", func(x row) string { return count(x.Scaled.Failed) }},
+		number{"interrupted", "spot nodes taken back", func(x row) string { return count(x.Scaled.Interrupted) }})
+	for _, name := range r.types() {
+		out = append(out, number{"hours_" + name, "hours of " + name, func(x row) string { return count(x.Scaled.Hours[name]) }})
+	}
+	return out
+}
+
+// types returns the types of which there were most node hours, in all rows together.
+func (r result) types() []string {
+	const most = 5
+	all := map[string]float64{}
+	for _, x := range r.Rows {
+		for name, hours := range x.Scaled.Hours {
+			all[name] += hours
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Or(cmp.Compare(all[b], all[a]), cmp.Compare(a, b)) })
+	return names[:min(len(names), most)]
 }
 
 // list renders the differences of a row.
@@ -240,7 +295,7 @@ func (r result) onto(p *report.Run) {
 	present := r.Rows[r.baseline()]
 	s := report.Scenario{
 		Name: "record", About: r.about(), Objective: r.Objective, Baseline: present.Name,
-		Rule: fmt.Sprintf(rule, "Better and worse mark", present.Name, "unclear marks"), Tables: []report.Table{r.counts(), r.lacking()},
+		Rule: r.rules("Better and worse mark", "unclear marks"), Tables: []report.Table{r.counted(), r.lacking()},
 	}
 	if r.Observed != nil {
 		s.Observed = *r.Observed
@@ -252,7 +307,9 @@ func (r result) onto(p *report.Run) {
 	for _, v := range r.Verdicts {
 		p.Verdicts = append(p.Verdicts, report.Verdict{Scenario: s.Name, State: v.State, Text: v.Text})
 	}
-	p.Verdicts = append(p.Verdicts, report.Verdict{Scenario: s.Name, State: report.Note, Text: strings.TrimSuffix(r.accuracy(), ".")})
+	if !r.scaled {
+		p.Verdicts = append(p.Verdicts, report.Verdict{Scenario: s.Name, State: report.Note, Text: strings.TrimSuffix(r.accuracy(), ".")})
+	}
 	for i, x := range r.Rows {
 		s.Episodes = append(s.Episodes, report.Episode{Contender: x.Name, Values: r.values(x)})
 		for _, f := range r.shown() {
@@ -295,14 +352,17 @@ func (d difference) reversed() difference {
 	return out
 }
 
-func (r result) counts() report.Table {
-	t := report.Table{
-		Title: "Pods", Columns: []string{"", "pods", "p95 of waits in s", "unscheduled", "never ran", "preempted"},
+func (r result) counted() report.Table {
+	t := report.Table{Title: "Pods", Columns: []string{"", "pods", "p95 of waits in s"}}
+	for _, n := range r.counts() {
+		t.Columns = append(t.Columns, n.title)
 	}
 	for _, x := range r.Rows {
-		t.Rows = append(t.Rows, []string{
-			x.Name, strconv.Itoa(x.Pods), fmt.Sprintf("%.2f", x.P95), count(x.Unscheduled), count(x.NeverRan), count(x.Preempted),
-		})
+		cells := []string{x.Name, strconv.Itoa(x.Pods), fmt.Sprintf("%.2f", x.P95)}
+		for _, n := range r.counts() {
+			cells = append(cells, n.of(x))
+		}
+		t.Rows = append(t.Rows, cells)
 	}
 	return t
 }

@@ -97,7 +97,8 @@ func dependsOn(a *v1.Affinity, unknown []labels.Set) bool {
 const Midnight = 946_684_800_000
 
 // PodRows returns the pods of a trace as rows of a record that begins at Midnight. Their nodes and bindings are not
-// known. Pods with replicas have the Deployment's name and a number.
+// known. Pods with replicas have the Deployment's name and a number. A single pod with a lifetime is of a Job, which has done its work
+// then.
 func PodRows(t workload.Trace) []record.Pod {
 	out := make([]record.Pod, 0, t.Pods())
 	for i, a := range t {
@@ -112,6 +113,9 @@ func PodRows(t workload.Trace) []record.Pod {
 		}
 		if !math.IsInf(a.Lifetime, 1) {
 			row.Ended, row.End = max(millis(a.At+a.Lifetime), row.Arrived+1), record.Deleted
+		}
+		if row.Ended != 0 && a.Deployment.Replicas == 1 {
+			row.End, row.OwnerKind, row.OwnerName = record.Succeeded, "Job", a.Deployment.Name
 		}
 		for n := range a.Deployment.Replicas {
 			row.Name = a.Deployment.Name

@@ -115,7 +115,7 @@ func TestPodRows(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if rows[0].Arrived != Midnight || rows[2].Workload != "Deployment/web" || rows[1].UID == rows[2].UID || rows[0].End != record.Deleted {
+	if rows[0].Arrived != Midnight || rows[2].Workload != "Deployment/web" || rows[1].UID == rows[2].UID || rows[0].End != record.Succeeded {
 		t.Errorf("rows %+v", rows)
 	}
 }

@@ -1,0 +1,452 @@
+package autoscale
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// The settings of Cluster Autoscaler that its flags have by default.
+const (
+	scanInterval  = 10 * time.Second // --scan-interval
+	utilised      = 0.5              // --scale-down-utilization-threshold
+	unneededTime  = 10 * time.Minute // --scale-down-unneeded-time
+	delayAfterAdd = 10 * time.Minute // --scale-down-delay-after-add
+	mostEmpty     = 10               // --max-scale-down-parallelism
+	mostDrained   = 1                // --max-drain-parallelism
+	mostCandidate = 50               // --scale-down-candidates-pool-min-count, and a tenth of the nodes
+)
+
+// Expanders are the ways in which Cluster Autoscaler chooses among node groups that could take waiting pods, the default first.
+var Expanders = []string{"least-waste", "price", "random"}
+
+// clusterAutoscaler is Cluster Autoscaler, restated from its documentation; ADR 33 says what is left out. A node group is a pool's machines
+// of one type, zone and capacity type.
+type clusterAutoscaler struct {
+	catalog  *Catalog
+	expander string
+	draw     *rand.Rand
+	groups   []group
+	sizes    sizes
+	// selectors are those of budgets, read once.
+	selectors map[*metav1.LabelSelector]labels.Selector
+	bins      map[string]known     // of nodes, until they change
+	started   int                  // machines so far, for their names
+	scanned   time.Time            // the last scan
+	added     time.Time            // the last start
+	unneeded  map[string]time.Time // since when, by node
+}
+
+// known is a node as it was at a version.
+type known struct {
+	version int64
+	bin     *bin
+}
+
+// group is a node group.
+type group struct {
+	launch Launch
+	node   *v1.Node // a new machine
+	price  float64
+}
+
+// NewClusterAutoscaler returns Cluster Autoscaler with an expander, one of Expanders. seed is of the random one.
+func NewClusterAutoscaler(c *Catalog, expander string, seed uint64) (Scaler, error) {
+	if !slices.Contains(Expanders, expander) {
+		return nil, fmt.Errorf("expander %q: choose one of %s", expander, strings.Join(Expanders, ", "))
+	}
+	a := &clusterAutoscaler{
+		catalog: c, expander: expander, draw: rand.New(rand.NewPCG(seed, 0)), sizes: sizes{}, unneeded: map[string]time.Time{},
+		selectors: map[*metav1.LabelSelector]labels.Selector{}, bins: map[string]known{},
+	}
+	for i := range c.Pools {
+		for _, l := range c.Offers(&c.Pools[i]) {
+			a.groups = append(a.groups, group{l, c.Node(l), c.Price(l)})
+		}
+	}
+	return a, nil
+}
+
+// Step implements Scaler.
+func (a *clusterAutoscaler) Step(_ context.Context, c *Cluster) (Plan, error) {
+	if since := c.Now.Sub(a.scanned); since < scanInterval {
+		return Plan{Next: a.scanned.Add(scanInterval)}, nil
+	}
+	a.scanned = c.Now
+	out := Plan{Start: a.up(c)}
+	switch {
+	case len(out.Start) > 0:
+		a.added, out.Next = c.Now, c.Now.Add(scanInterval) // the pods of other groups come in the next scan
+	case c.Now.Sub(a.added) < delayAfterAdd:
+		clear(a.unneeded)
+		out.Next = a.added.Add(delayAfterAdd)
+	default:
+		out.Remove, out.Next = a.down(c)
+	}
+	return out, nil
+}
+
+// up returns the machines to start for pods that wait: as many of one group as the estimator needs for all pods that fit there.
+func (a *clusterAutoscaler) up(c *Cluster) []Launch {
+	waiting := a.unserved(c)
+	if len(waiting) == 0 {
+		return nil
+	}
+	used := a.used(c)
+	var best option
+	for i := range a.groups {
+		o := a.estimate(c, &a.groups[i], waiting, used)
+		if o.nodes == 0 {
+			continue
+		}
+		switch {
+		case a.expander == "random":
+			if best.nodes == 0 || a.draw.IntN(i+1) == 0 {
+				best = o
+			}
+		case best.nodes == 0 || o.compare(best, a.expander) < 0:
+			best = o
+		}
+	}
+	var out []Launch
+	for range best.nodes {
+		l := best.group.launch
+		a.started++
+		l.Name = fmt.Sprintf("%s-%s-%d", l.Pool, strings.ReplaceAll(l.Type, ".", "-"), a.started)
+		out = append(out, l)
+	}
+	return out
+}
+
+// unserved returns the waiting pods, larger first, without those that machines which boot will take.
+func (a *clusterAutoscaler) unserved(c *Cluster) []*v1.Pod {
+	var coming []*bin
+	for i := range c.Nodes {
+		if n := &c.Nodes[i]; !n.Ready && !n.Closed {
+			coming = append(coming, a.sizes.newBin(n.Object, a.daemons(c, n.Object)))
+		}
+	}
+	waiting := slices.Clone(c.Waiting)
+	slices.SortStableFunc(waiting, func(x, y *v1.Pod) int {
+		p, q := a.sizes.of(x), a.sizes.of(y)
+		return cmp.Or(cmp.Compare(q.amounts[v1.ResourceCPU], p.amounts[v1.ResourceCPU]),
+			cmp.Compare(q.amounts[v1.ResourceMemory], p.amounts[v1.ResourceMemory]))
+	})
+	return slices.DeleteFunc(waiting, func(p *v1.Pod) bool {
+		x := a.sizes.of(p)
+		return slices.ContainsFunc(coming, func(b *bin) bool { return b.take(p, x) })
+	})
+}
+
+// daemons returns the pods of DaemonSets that run on a node.
+func (a *clusterAutoscaler) daemons(c *Cluster, n *v1.Node) (out []*v1.Pod) {
+	for _, p := range c.Daemons {
+		if Admits(p, n) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// used returns the capacity of each pool's machines, with "nodes".
+func (a *clusterAutoscaler) used(c *Cluster) map[string]amounts {
+	out := map[string]amounts{}
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		if out[n.Launch.Pool] == nil {
+			out[n.Launch.Pool] = amounts{}
+		}
+		out[n.Launch.Pool].add(withCount(n.Object), 1)
+	}
+	return out
+}
+
+// nodesLimit is the key of a pool's limit for the number of its machines.
+const nodesLimit v1.ResourceName = "nodes"
+
+func withCount(n *v1.Node) amounts {
+	out := amountsOf(n.Status.Capacity)
+	out[nodesLimit] = 1
+	return out
+}
+
+// Within returns how many more machines like a node the pool may have, beside what it has.
+func (p *Pool) within(n *v1.Node, has amounts) int64 {
+	one, limits := withCount(n), amountsOf(p.Limits)
+	if _, limited := limits[nodesLimit]; !limited {
+		limits[nodesLimit] = mostNodes
+	}
+	out := int64(math.MaxInt64)
+	for name, limit := range limits {
+		if one[name] > 0 {
+			out = min(out, max(limit-has[name], 0)/one[name])
+		}
+	}
+	return out
+}
+
+// option is what a group would do for the waiting pods.
+type option struct {
+	group *group
+	nodes int
+	pods  int
+	waste float64 // of CPU and memory, as shares, added up
+}
+
+// compare is negative if o is the better option.
+func (o option) compare(b option, expander string) int {
+	perPod := func(x option) float64 { return x.group.price * float64(x.nodes) / float64(x.pods) }
+	byPrice, byWaste := cmp.Compare(perPod(o), perPod(b)), cmp.Compare(o.waste, b.waste)
+	if expander == "price" {
+		return cmp.Or(byPrice, byWaste)
+	}
+	return cmp.Or(byWaste, byPrice)
+}
+
+// estimate fills new machines of a group with the waiting pods, each with the first machine that takes it.
+func (a *clusterAutoscaler) estimate(c *Cluster, g *group, waiting []*v1.Pod, used map[string]amounts) option {
+	out := option{group: g}
+	pool := a.catalog.Pool(g.launch.Pool)
+	most := pool.within(g.node, used[pool.Name])
+	daemons := a.daemons(c, g.node)
+	empty := a.sizes.newBin(g.node, daemons)
+	var bins []*bin
+	first := 0 // bins before it are full for pods like the last one
+	var last *v1.Container
+	taken := amounts{}
+	for _, p := range waiting {
+		x := a.sizes.of(p)
+		if !empty.left.holds(x.amounts) || !Admits(p, g.node) {
+			continue
+		}
+		if kind := &p.Spec.Containers[0]; kind != last {
+			first, last = 0, kind
+		}
+		for ; first < len(bins) && !bins[first].take(p, x); first++ {
+		}
+		if first == len(bins) {
+			if int64(len(bins)) >= most {
+				continue
+			}
+			b := a.sizes.newBin(g.node, daemons)
+			b.put(p, x)
+			bins = append(bins, b)
+		}
+		out.pods++
+		taken.add(x.amounts, 1)
+	}
+	out.nodes = len(bins)
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		q := g.node.Status.Allocatable[name]
+		whole := float64(amountsOf(v1.ResourceList{name: q})[name]) * float64(max(out.nodes, 1))
+		out.waste += (whole - float64(taken[name])) / whole
+	}
+	return out
+}
+
+// down returns the nodes to remove, and when the next one may go.
+func (a *clusterAutoscaler) down(c *Cluster) (remove []string, next time.Time) {
+	candidates := a.candidates(c)
+	still := map[string]time.Time{}
+	var empty, drained []string
+	draining := 0
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		if n.Closed && movable(n.Pods) > 0 {
+			draining++
+		}
+	}
+	for _, n := range candidates {
+		name := n.Object.Name
+		since, known := a.unneeded[name]
+		if !known {
+			since = c.Now
+		}
+		still[name] = since
+		at := since.Add(unneededTime)
+		switch {
+		case at.After(c.Now):
+			if next.IsZero() || at.Before(next) {
+				next = at
+			}
+		case movable(n.Pods) == 0:
+			empty = append(empty, name)
+		default:
+			drained = append(drained, name)
+		}
+	}
+	a.unneeded = still
+	if len(empty) > 0 {
+		return empty[:min(len(empty), mostEmpty)], c.Now.Add(scanInterval)
+	}
+	if n := min(len(drained), max(mostDrained-draining, 0)); n > 0 {
+		return drained[:n], c.Now.Add(scanInterval)
+	}
+	if len(drained) > 0 {
+		next = c.Now.Add(scanInterval)
+	}
+	return nil, next
+}
+
+// candidates returns the nodes that are used by less than half, and whose pods all fit on others that stay, the least used first.
+func (a *clusterAutoscaler) candidates(c *Cluster) (out []*Node) {
+	type one struct {
+		*Node
+		used float64
+	}
+	var low []one
+	var stay []*bin
+	at := map[string]*bin{}
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		if !n.Ready || n.Closed {
+			continue
+		}
+		b := a.binOf(n)
+		stay, at[n.Object.Name] = append(stay, b), b
+		if u := utilisation(n.Object, b.left); n.Launch.Pool != "" && u < utilised && a.mayGo(c, n) {
+			low = append(low, one{n, u})
+		}
+	}
+	slices.SortStableFunc(low, func(x, y one) int { return cmp.Compare(x.used, y.used) })
+	if most := max(mostCandidate, len(c.Nodes)/10); len(low) > most {
+		busy := slices.DeleteFunc(slices.Clone(low), func(x one) bool { return movable(x.Pods) == 0 })
+		low = slices.DeleteFunc(low, func(x one) bool { return movable(x.Pods) > 0 })
+		low = append(low, busy[:min(len(busy), most)]...)
+	}
+	gone := map[*bin]bool{}
+	for _, x := range low {
+		b := at[x.Object.Name]
+		gone[b] = true
+		if a.elsewhere(x.Node, stay, gone) {
+			out = append(out, x.Node)
+		} else {
+			delete(gone, b)
+		}
+	}
+	return out
+}
+
+// binOf returns a node to which pods may be added in thought.
+func (a *clusterAutoscaler) binOf(n *Node) *bin {
+	k := a.bins[n.Object.Name]
+	if k.bin == nil || k.version != n.Version {
+		k = known{n.Version, a.sizes.newBin(n.Object, n.Pods)}
+		a.bins[n.Object.Name] = k
+	}
+	return k.bin.clone()
+}
+
+// elsewhere puts the pods of a node onto others in thought. If one fits nowhere, all is as before.
+func (a *clusterAutoscaler) elsewhere(n *Node, stay []*bin, gone map[*bin]bool) bool {
+	type move struct {
+		pod *v1.Pod
+		to  *bin
+	}
+	var done []move
+	for _, p := range n.Pods {
+		if OfDaemonSet(p) {
+			continue
+		}
+		x := a.sizes.of(p)
+		i := slices.IndexFunc(stay, func(b *bin) bool { return !gone[b] && b.take(p, x) })
+		if i < 0 {
+			for _, m := range done {
+				x := a.sizes.of(m.pod)
+				if m.to.left.add(x.amounts, 1); x.alone {
+					delete(m.to.alone, &m.pod.Spec.Containers[0])
+				}
+			}
+			return false
+		}
+		done = append(done, move{p, stay[i]})
+	}
+	return true
+}
+
+// utilisation returns the larger share of CPU and memory that is requested, or that of GPUs on nodes with some.
+func utilisation(n *v1.Node, left amounts) float64 {
+	whole := amountsOf(n.Status.Allocatable)
+	share := func(name v1.ResourceName) float64 { return 1 - float64(left[name])/float64(whole[name]) }
+	for name := range whole {
+		if strings.HasSuffix(string(name), "/gpu") && whole[name] > 0 {
+			return share(name)
+		}
+	}
+	return max(share(v1.ResourceCPU), share(v1.ResourceMemory))
+}
+
+// movable returns the number of pods that do not belong to their node.
+func movable(pods []*v1.Pod) (n int) {
+	for _, p := range pods {
+		if !OfDaemonSet(p) {
+			n++
+		}
+	}
+	return n
+}
+
+// The annotations with which an owner forbids or allows to remove a pod's node.
+const (
+	safeToEvict  = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	localStorage = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+)
+
+// mayGo reports whether every pod of a node may be evicted: it has an owner that makes it anew, no local data, no budget that forbids it,
+// and is none of the system's without a budget.
+func (a *clusterAutoscaler) mayGo(c *Cluster, n *Node) bool {
+	for _, p := range n.Pods {
+		if OfDaemonSet(p) {
+			continue
+		}
+		budget := a.budgetOf(p, c.Budgets)
+		switch {
+		case p.Annotations[safeToEvict] == "true":
+		case p.Annotations[safeToEvict] == "false", !Recreated(p), local(p), p.Namespace == metav1.NamespaceSystem && budget == nil:
+			return false
+		}
+		if budget != nil && budget.Status.DisruptionsAllowed <= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// local reports whether a pod has data that end with it.
+func local(p *v1.Pod) bool {
+	if p.Annotations[localStorage] != "" {
+		return false
+	}
+	return slices.ContainsFunc(p.Spec.Volumes, func(x v1.Volume) bool { return x.EmptyDir != nil || x.HostPath != nil })
+}
+
+// budgetOf returns the first disruption budget that covers a pod; nil without one.
+func (a *clusterAutoscaler) budgetOf(p *v1.Pod, all []*policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
+	for _, b := range all {
+		if b.Namespace != p.Namespace {
+			continue
+		}
+		selector, known := a.selectors[b.Spec.Selector]
+		if !known {
+			var err error
+			if selector, err = metav1.LabelSelectorAsSelector(b.Spec.Selector); err != nil {
+				selector = labels.Nothing()
+			}
+			a.selectors[b.Spec.Selector] = selector
+		}
+		if selector.Matches(labels.Set(p.Labels)) {
+			return b
+		}
+	}
+	return nil
+}
