@@ -243,7 +243,7 @@ func keptFor(b *strings.Builder, c decision.Candidate) {
 	}
 	k := c.Read.KeptFor[0]
 	fmt.Fprintf(b, "%s is kept for pods with %s: if pods arrive as before, %.0f of the next %d, and there is room for %.0f. "+
-		"This pod would take %.0f of it.\n", c.Node, k.Kind, comingPods*k.Share, comingPods, k.Room, k.Takes)
+		"This pod would take %.2g of it.\n", c.Node, k.Kind, comingPods*k.Share, comingPods, k.Room, k.Takes)
 }
 
 // shown is the number of features in a table. The others share its last row.

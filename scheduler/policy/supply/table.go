@@ -2,6 +2,7 @@
 package supply
 
 import (
+	"math"
 	"math/bits"
 
 	"gnnsched/internal/cluster"
@@ -15,7 +16,8 @@ type Table struct {
 	Nodes  float64 // nodes on which pods of some kind may run
 
 	epoch cluster.Version
-	rows  []row // by row of the snapshot
+	rows  []row  // by row of the snapshot
+	parts []part // by kind
 }
 
 // Total is a kind's places and nodes in the whole cluster.
@@ -28,9 +30,73 @@ type Total struct {
 // row is the places on a node.
 type row struct {
 	version cluster.Version
-	allows  uint64  // a bit for each kind of which pods may run there
-	free    []int32 // by kind
-	places  []int32 // by kind: if no pod ran
+	allows  uint64    // a bit for each kind of which pods may run there
+	free    []int32   // by kind
+	places  []int32   // by kind: if no pod ran
+	partly  []float64 // by kind: as free, with parts of places
+}
+
+// part is how many places each unit of a resource is for pods of a kind, and, of what they do not request, how many there are anyway.
+type part struct {
+	cpu, memory, gpu  float64
+	anyCPU, anyMemory float64
+	devices           bool // whether they request some
+}
+
+func partOf(r *cluster.Resources) (p part) {
+	of := func(x int64) (each, anyway float64) {
+		if x <= 0 {
+			return 0, 1 << 20
+		}
+		return 1 / float64(x), 0
+	}
+	p.cpu, p.anyCPU = of(r.MilliCPU)
+	p.memory, p.anyMemory = of(r.Memory)
+	p.gpu, _ = of(r.GPU)
+	p.devices = r.TotalGPUMilli() > 0
+	return p
+}
+
+// left is what is left of a node's room.
+type left struct{ cpu, memory, pods float64 }
+
+func leftOf(r cluster.Resources) left {
+	return left{float64(r.MilliCPU), float64(r.Memory), float64(r.Pods)}
+}
+
+// of returns how many places there are for pods of a kind where so much is left: whole ones, and the square of the part of one that is there.
+// So the last piece that a place lacks is worth most.
+func (p *part) of(l *left) float64 { return squared(p.room(l)) }
+
+// room returns how many pods the rest of a node has room for, their devices aside.
+func (p *part) room(l *left) float64 {
+	return min(l.pods, l.cpu*p.cpu+p.anyCPU, l.memory*p.memory+p.anyMemory)
+}
+
+// on is of for pods that request devices, on the node with what is left. Where they request shares, only whole places count.
+func (p *part) on(n *cluster.Node, asks *cluster.Resources, l *left) float64 {
+	if asks.GPUMilli > 0 {
+		const rounding = 1e-9
+		return min(float64(n.Places(asks)), math.Floor(p.room(l)+rounding))
+	}
+	idle := n.Free().GPU
+	if n.GPUs != nil {
+		idle = n.IdleDevices()
+	}
+	return squared(min(p.room(l), float64(idle)*p.gpu))
+}
+
+func squared(places float64) float64 {
+	whole := float64(int64(max(places, 0)))
+	return whole + (places-whole)*(places-whole)
+}
+
+// partly returns the places of kind k on a node on which so much is left.
+func (t *Table) partly(k int, n *cluster.Node, l *left) float64 {
+	if p := &t.parts[k]; p.devices {
+		return p.on(n, &t.Kinds[k].Pod.Requests, l)
+	}
+	return t.parts[k].of(l)
 }
 
 // Sync brings the table up to date with a snapshot that has a Demand.
@@ -39,16 +105,20 @@ func (t *Table) Sync(s *cluster.Snapshot) {
 	if t.epoch != d.Epoch || len(t.rows) != len(s.Nodes) {
 		k := len(d.Kinds)
 		*t = Table{Totals: make([]Total, k), rows: make([]row, len(s.Nodes)), epoch: d.Epoch}
-		places := make([]int32, 2*k*len(t.rows))
+		places, partly := make([]int32, 2*k*len(t.rows)), make([]float64, k*len(t.rows))
 		for i := range t.rows {
 			t.rows[i].free, t.rows[i].places = places[2*k*i:2*k*i+k], places[2*k*i+k:2*k*(i+1)]
+			t.rows[i].partly = partly[k*i : k*i+k]
+		}
+		for _, kind := range d.Kinds {
+			t.parts = append(t.parts, partOf(&kind.Pod.Requests))
 		}
 	}
 	t.Kinds = d.Kinds
 	for i, n := range s.Nodes {
 		if r := &t.rows[i]; !n.Unchanged(r.version) {
 			t.add(r, -1)
-			r.look(n, t.Kinds)
+			r.look(n, t)
 			t.add(r, 1)
 		}
 	}
@@ -67,12 +137,14 @@ func (t *Table) add(r *row, sign float64) {
 }
 
 // look counts the places of a node.
-func (r *row) look(n *cluster.Node, kinds []*cluster.Kind) {
+func (r *row) look(n *cluster.Node, t *Table) {
 	r.version, r.allows = n.Version, 0
-	for k, kind := range kinds {
+	l := leftOf(n.Free())
+	for k, kind := range t.Kinds {
 		if n.Allows(&kind.Pod) == cluster.Fits && kind.Pod.Requests.Within(n.Allocatable) {
 			r.allows |= 1 << k
 			r.free[k] = int32(n.Places(&kind.Pod.Requests))
+			r.partly[k] = t.partly(k, n, &l)
 			r.places[k] = int32(min(kind.Pod.Requests.FitsInto(n.Allocatable), n.Allocatable.Pods))
 		}
 	}
@@ -87,58 +159,52 @@ func (r *row) kinds(yield func(int) bool) {
 	}
 }
 
-// Prices are two prices for each kind: Whole for each place that the kind loses, and Part for the room of a place that a pod takes, even if
-// no whole place is lost.
+// Prices are two prices for each kind: Whole for each place that the kind loses, and Part for the room of a place that a pod takes, wherever
+// it runs among the nodes for the same kinds.
 type Prices struct{ Whole, Part []float64 }
 
 // Cost writes to cost what a pod that requests r would cost on the node of each row: the sum over the kinds of what it takes from them.
 func (t *Table) Cost(s *cluster.Snapshot, rows []int32, r *cluster.Resources, at Prices, cost []float64) {
-	parts := map[uint64]float64{} // by the kinds that a node allows
+	rooms := map[uint64]float64{} // by the kinds that a node allows
 	for i, v := range rows {
 		row := &t.rows[v]
-		sum, known := parts[row.allows]
+		sum, known := rooms[row.allows]
 		if !known {
 			for k := range row.kinds {
-				sum += at.Part[k] * part(&t.Kinds[k].Pod.Requests, r)
+				sum += at.Part[k] * roomOf(&t.Kinds[k].Pod.Requests, r)
 			}
-			parts[row.allows] = sum
+			rooms[row.allows] = sum
 		}
 		n := s.Nodes[v]
-		free := n.Free().Minus(*r)
-		free.Pods = n.Allocatable.Pods - n.Requested.Pods - 1
-		devices := cluster.Node{}
 		if r.TotalGPUMilli() > 0 {
-			devices = n.With(*r)
+			with := n.With(*r)
+			n = &with
 		}
+		of := s.Nodes[v]
+		l := left{float64(of.Allocatable.MilliCPU - of.Requested.MilliCPU - r.MilliCPU),
+			float64(of.Allocatable.Memory - of.Requested.Memory - r.Memory), float64(of.Allocatable.Pods - of.Requested.Pods - 1)}
 		for m := row.allows; m != 0; m &= m - 1 {
 			k := bits.TrailingZeros64(m)
-			asks, before := &t.Kinds[k].Pod.Requests, int64(row.free[k])
-			gpu := devices.Allocatable.GPU > 0 && asks.TotalGPUMilli() > 0
-			// Most places are not lost, and a multiplication tells sooner than a division.
-			if before == 0 || !gpu && before <= free.Pods && before*asks.MilliCPU <= free.MilliCPU && before*asks.Memory <= free.Memory {
-				continue
+			if before := row.partly[k]; before > 0 {
+				sum += at.Whole[k] * max(before-t.partly(k, n, &l), 0)
 			}
-			left := max(min(before, asks.FitsInto(free), free.Pods), 0)
-			if gpu {
-				left = devices.Places(asks)
-			}
-			sum += at.Whole[k] * float64(before-left)
 		}
 		cost[i] = sum
 	}
 }
 
-// Takes returns how many places on the node of row v each kind loses to a pod that requests r.
+// Takes returns how many places on the node of row v, with parts of places, each kind loses to a pod that requests r.
 func (t *Table) Takes(s *cluster.Snapshot, v int32, r cluster.Resources) []float64 {
 	after, out := s.Nodes[v].With(r), make([]float64, len(t.Kinds))
+	l := leftOf(after.Free())
 	for k := range t.rows[v].kinds {
-		out[k] = float64(int64(t.rows[v].free[k]) - after.Places(&t.Kinds[k].Pod.Requests))
+		out[k] = max(t.rows[v].partly[k]-t.partly(k, &after, &l), 0)
 	}
 	return out
 }
 
-// part returns how many pods that request asks a pod that requests r takes the room of, by the resource of which it takes most.
-func part(asks, r *cluster.Resources) (most float64) {
+// roomOf returns how many pods that request asks a pod that requests r takes the room of, by the resource of which it takes most.
+func roomOf(asks, r *cluster.Resources) (most float64) {
 	for _, x := range [...][2]int64{{r.MilliCPU, asks.MilliCPU}, {r.Memory, asks.Memory}, {r.TotalGPUMilli(), asks.TotalGPUMilli()}} {
 		if x[1] > 0 {
 			most = max(most, float64(x[0])/float64(x[1]))

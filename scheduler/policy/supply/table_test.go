@@ -1,6 +1,8 @@
 package supply
 
 import (
+	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -68,13 +70,31 @@ func TestTable(t *testing.T) {
 				}
 			}
 			s.Nodes[v].Add(pod.Requests)
-			before := append([]Total(nil), kept.Totals...)
+			before, places := slices.Clone(kept.rows[v].partly), slices.Clone(kept.rows[v].free)
 			kept.Sync(s)
-			for k := range before {
-				if got := before[k].Free - kept.Totals[k].Free; got != lost[k] {
+			for k := range kept.rows[v].kinds {
+				if got := before[k] - kept.rows[v].partly[k]; math.Abs(got-lost[k]) > 1e-9 {
 					t.Fatalf("kind %d lost %v places, %v were expected", k, got, lost[k])
+				}
+				if whole := places[k] - kept.rows[v].free[k]; lost[k] < float64(whole)-1 || lost[k] > float64(whole)+1 {
+					t.Fatalf("kind %d lost %v places with parts, and %d whole ones", k, lost[k], whole)
 				}
 			}
 		}
 	})
+}
+
+// The last piece that a place lacks is worth most, and whole places count one each.
+func TestPartsOfPlaces(t *testing.T) {
+	asks := cluster.Resources{MilliCPU: 4000, Memory: 4 << 30, Pods: 1}
+	p := partOf(&asks)
+	for cores, want := range map[float64]float64{0: 0, 1: 1. / 16, 2: 0.25, 3: 9. / 16, 4: 1, 6: 1.25, 8: 2, 400: 10} {
+		if got := p.of(&left{cpu: 1000 * cores, memory: 1 << 40, pods: 10}); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%v cores have %v places, want %v", cores, got, want)
+		}
+	}
+	none := partOf(&cluster.Resources{})
+	if got := none.of(&left{cpu: 100, memory: 1 << 30, pods: 7}); got != 7 {
+		t.Errorf("%v places for a pod that requests nothing, want 7", got)
+	}
 }
