@@ -161,7 +161,7 @@ func TestSparseWaits(t *testing.T) {
 				b.Blocks[i].Waited = float64(10 + i*i%7)
 			}
 		}
-		d := differ(runs{a}, runs{b}, wait, rand.New(rand.NewPCG(1, 1)))
+		d := view{}.differ(runs{a}, runs{b}, wait, rand.New(rand.NewPCG(1, 1)))
 		if (d.Low != nil) != c.has || c.has && !(5 < *d.Low && *d.Low < d.Mean && d.Mean < *d.High && *d.High < 8) {
 			t.Errorf("%d stretches: %s", c.with, d.text(wait))
 		}

@@ -198,7 +198,7 @@ func compare(s *replay.Source, v view, names []string, courses []runs, seeds []u
 		if i > 0 {
 			r.Differences = map[string]difference{}
 			for _, f := range v.figures() {
-				r.Differences[f.name] = differ(courses[min(i-1, out.baseline())], c, f, rand.New(rand.NewPCG(resampling, 1)))
+				r.Differences[f.name] = v.differ(courses[min(i-1, out.baseline())], c, f, rand.New(rand.NewPCG(resampling, 1)))
 			}
 		}
 		out.Rows = append(out.Rows, r)
@@ -251,12 +251,14 @@ func total(of []replay.Block) (out replay.Block) {
 const (
 	resamples  = 2000
 	resampling = 1
+	fewSeeds   = 3 // below, an interval over seeds says nothing
 )
 
 // differ returns the figure of b minus the figure of a. The interval is a percentile bootstrap over seeds and over stretches of time;
 // adjacent stretches are joined until they hardly correlate. Stretches without any amount (seconds or pods) are left out. There is no
-// interval if fewer than joined.Min stretches have some amount in both contenders.
-func differ(a, b runs, f figure, rng *rand.Rand) difference {
+// interval if fewer than joined.Min stretches have some amount in both contenders; with an autoscaler it is over the seeds then, because a
+// node that was started stays for hours.
+func (v view) differ(a, b runs, f figure, rng *rand.Rand) difference {
 	value := func(s stretch) float64 { return f.of(total(s.b)) - f.of(total(s.a)) }
 	var list []stretch
 	whole := stretch{make([]replay.Block, len(a)), make([]replay.Block, len(b))}
@@ -276,7 +278,10 @@ func differ(a, b runs, f figure, rng *rand.Rand) difference {
 		}
 	}
 	if both < shadow.Min || lag > shadow.MaxLag {
-		return out
+		if !v.scaled || len(b) < fewSeeds {
+			return out
+		}
+		list = []stretch{whole}
 	}
 	draws := make([]float64, resamples)
 	for i := range draws {
@@ -326,7 +331,7 @@ const rule = "%s a difference whose 95 %% interval lies beyond the distance of t
 // rules explains the marks. Its arguments are the words for a mark and for an unclear one.
 func (r result) rules(mark, unclear string) string {
 	if r.scaled {
-		return mark + " a difference whose 95 % interval excludes 0."
+		return mark + " a difference whose 95 % interval excludes 0: over stretches of time or, where these hang together, over the seeds alone."
 	}
 	return fmt.Sprintf(rule, mark, r.Rows[r.baseline()].Name, unclear)
 }
