@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/fault"
+	"gnnsched/internal/exit"
 )
 
 // Action is the kind of a plan's step.
@@ -296,7 +296,7 @@ const MaxTarget = 2
 
 // Validate returns every fault of the settings, in the words of runsim's flags.
 func (g Generator) Validate() error {
-	bad := &fault.List{}
+	bad := &exit.Faults{}
 	for _, t := range []struct {
 		flag string
 		v    float64
@@ -310,7 +310,7 @@ func (g Generator) Validate() error {
 	return bad.Err()
 }
 
-func (g Generator) validateShapes(bad *fault.List) {
+func (g Generator) validateShapes(bad *exit.Faults) {
 	if g.Requests != nil {
 		bad.If(len(g.Shapes) > 0, "requests: set either requests or shapes, not both")
 		bad.In("requests.", g.Requests.Validate())

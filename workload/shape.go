@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/fault"
+	"gnnsched/internal/exit"
 	"gnnsched/workload/usage"
 )
 
@@ -54,7 +54,7 @@ type Shape struct {
 // Validate returns every value that Kubernetes or the generator would refuse. Each error
 // begins with the field's name in a shapes file.
 func (s Shape) Validate() error {
-	bad := &fault.List{}
+	bad := &exit.Faults{}
 	if p := validation.IsValidLabelValue(s.Name); len(p) > 0 {
 		bad.Add("name: %q: %s", s.Name, p[0])
 	}
@@ -86,7 +86,7 @@ func (s Shape) Validate() error {
 }
 
 // validateLabels checks keys and values. With own, keys that runsim sets are refused.
-func validateLabels(field string, labels map[string]string, own bool, bad *fault.List) {
+func validateLabels(field string, labels map[string]string, own bool, bad *exit.Faults) {
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		at := field + "." + k
 		if p := validation.IsQualifiedName(k); len(p) > 0 {
@@ -125,7 +125,7 @@ func ValidateAffinity(terms [][]cluster.Requirement) error {
 	return errors.Join(errs...)
 }
 
-func validateToleration(at string, t cluster.Toleration, bad *fault.List) {
+func validateToleration(at string, t cluster.Toleration, bad *exit.Faults) {
 	bad.If(t.Key == "" && !t.Exists, "%s.key: is required with the operator Equal", at)
 	if t.Key != "" {
 		if p := validation.IsQualifiedName(t.Key); len(p) > 0 {
@@ -406,7 +406,7 @@ func ReadShapes(file string, data []byte) ([]Shape, error) {
 }
 
 func (f shapeFile) convert(file string) ([]Shape, error) {
-	bad := &fault.List{}
+	bad := &exit.Faults{}
 	var weight float64
 	out, seen := make([]Shape, len(f.Shapes)), map[string]int{}
 	for i, e := range f.Shapes {
@@ -431,7 +431,7 @@ func (e shapeEntry) shape() (Shape, error) {
 		Name: e.Name, Weight: ptr.Deref(e.Weight, 1), Labels: e.Labels, NodeSelector: e.NodeSelector, NodeAffinity: e.NodeAffinity,
 		GPUModels: e.GPUModels,
 	}
-	bad := &fault.List{}
+	bad := &exit.Faults{}
 	read := func(to *cluster.Resources, field string, b json.RawMessage) {
 		if len(b) > 0 {
 			bad.Each(field+".", to.UnmarshalJSON(b))

@@ -21,12 +21,12 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/workload/record"
 	"gnnsched/workload/trace/openb"
-	"gnnsched/workload/trace/openb/openbtest"
 )
 
 // envMain makes the test binary run kwokcluster's main function. up --detach starts its own
@@ -262,7 +262,7 @@ func TestDetached(t *testing.T) {
 
 // The nodes of a cluster made from a node list are valid and sort by name in the list's order.
 func TestNodeListKeepsItsOrder(t *testing.T) {
-	list, err := openb.LoadNodes(openbtest.File(t, "openb_node_list_gpu_node.csv"))
+	list, err := openb.LoadNodes(fatal.OpenBFile(t, "openb_node_list_gpu_node.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}

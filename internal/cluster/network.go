@@ -7,7 +7,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"gnnsched/internal/fault"
+	"gnnsched/internal/exit"
 )
 
 // Hop holds the cost of sending data over one kind of link.
@@ -51,7 +51,7 @@ const (
 
 // Validate returns every fault, each with its field. zones are the names that Between may use; nil: any.
 func (l *Links) Validate(zones []string) error {
-	bad := &fault.List{}
+	bad := &exit.Faults{}
 	check := func(field string, x, most float64) {
 		if !(x >= 0 && x <= most) { // also refuses NaN
 			bad.Add("%s: %v is not 0 to %g", field, x, most)

@@ -1,5 +1,5 @@
 // Package exit defines the exit codes of gnnsched's commands, and an error type that carries an exit
-// code and a hint for the user.
+// code and a hint for the user. Faults collects the faults of a value.
 package exit
 
 import (

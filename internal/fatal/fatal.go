@@ -1,4 +1,4 @@
-// Package fatal ends tests that cannot go on. Only tests import it.
+// Package fatal ends tests that cannot go on, and skips those whose data are missing. Only tests import it.
 package fatal
 
 import (

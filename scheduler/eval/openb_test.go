@@ -16,7 +16,6 @@ import (
 	contenders "gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/workload/trace/openb"
-	"gnnsched/workload/trace/openb/openbtest"
 )
 
 // traceOf writes a list of nodes and the lists "default" and "timeless" of pods.
@@ -135,7 +134,7 @@ func TestPublishedFigures(t *testing.T) {
 	}
 	metrics, err := eval.ParseMetrics("allocation130")
 	fatal.If(t, err)
-	dir := openbtest.Dir(t)
+	dir := fatal.OpenB(t)
 	for list, figures := range published {
 		if list != "default" && os.Getenv("PUBLISHED") != "all" {
 			continue
@@ -156,7 +155,7 @@ func TestShippedNetworkAtEveryLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays whole episodes")
 	}
-	dir := openbtest.Dir(t)
+	dir := fatal.OpenB(t)
 	for _, name := range []string{"openb:default", "openb:default+models40"} {
 		c := playOpenB(t, dir, name, eval.Seeds(7001, 1), "fgd", "gpu-gnn")
 		fgd, net := c.Results[0].Outcomes[0].GPU.Loads, c.Results[1].Outcomes[0].GPU.Loads

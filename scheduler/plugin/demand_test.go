@@ -33,7 +33,6 @@ import (
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/neural"
 	"gnnsched/workload/trace/openb"
-	"gnnsched/workload/trace/openb/openbtest"
 )
 
 // The typical pods follow the pods that arrive, and are determined again more and more rarely.
@@ -622,7 +621,7 @@ func (p *profiled) info(nodes []*cluster.Node) *framework.NodeInfo {
 // lifetimes (running:gpu-gnn). From an empty cluster, which its oldest pods fill first, it is not. COUNT=NODES plays as many machines with ten
 // seeds, and COUNT=all all of them.
 func TestCountOnTheTrace(t *testing.T) {
-	s, err := eval.ChooseScenarios([]string{"openb:default@95"}, openbtest.Dir(t))
+	s, err := eval.ChooseScenarios([]string{"openb:default@95"}, fatal.OpenB(t))
 	fatal.If(t, err)
 	nodes, seeds := 50, 4
 	if count := os.Getenv("COUNT"); count == "all" {

@@ -3,7 +3,7 @@ package sim
 import (
 	"math"
 
-	"gnnsched/internal/fault"
+	"gnnsched/internal/exit"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/workload"
@@ -104,7 +104,7 @@ func (c *Config) Files() (out []*string) {
 
 // Validate returns everything that is wrong with the configuration, joined into one error.
 func (c Config) Validate() error {
-	bad := &fault.List{}
+	bad := &exit.Faults{}
 	switch {
 	case c.Given != nil:
 	case c.MIG != nil:
@@ -131,7 +131,7 @@ func (c Config) Validate() error {
 	return bad.Err()
 }
 
-func (c Config) validateWorkload(bad *fault.List) {
+func (c Config) validateWorkload(bad *exit.Faults) {
 	c.ShapeKinds.validate("shapeKinds", 0, len(c.Shapes), bad)
 	c.validateShapes(bad)
 	bad.If(c.Load.Min > c.Load.Max, "load: %v to %v is no range", c.Load.Min, c.Load.Max)
@@ -145,7 +145,7 @@ func (c Config) validateWorkload(bad *fault.List) {
 	c.Lifetimes.validate(bad)
 }
 
-func (c Config) validateShapes(bad *fault.List) {
+func (c Config) validateShapes(bad *exit.Faults) {
 	seen := map[string]bool{}
 	for i, s := range c.Shapes {
 		bad.If(seen[s.Name], "shapes[%d]: %q is the name of another shape", i, s.Name)

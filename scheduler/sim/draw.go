@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/fault"
+	"gnnsched/internal/exit"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/workload"
 )
@@ -226,7 +226,7 @@ func (r *IntRange) UnmarshalJSON(b []byte) error {
 
 func (r IntRange) draw(rng *rand.Rand) int { return r.Min + rng.IntN(r.Max-r.Min+1) }
 
-func (r IntRange) validate(field string, least, most int, bad *fault.List) {
+func (r IntRange) validate(field string, least, most int, bad *exit.Faults) {
 	bad.If(r.Min < least || r.Max > most || r.Min > r.Max, "%s: %d to %d is no range within %d to %d", field, r.Min, r.Max, least, most)
 }
 
@@ -260,7 +260,7 @@ type Variation struct {
 // maxFactor is the largest factor of a Variation.
 const maxFactor = 100
 
-func (v Variation) validate(l cluster.Links, bad *fault.List) {
+func (v Variation) validate(l cluster.Links, bad *exit.Faults) {
 	for _, x := range []struct {
 		field string
 		FloatRange

@@ -11,7 +11,7 @@ import (
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
-	"gnnsched/internal/fault"
+	"gnnsched/internal/exit"
 	"gnnsched/internal/fragmentation"
 )
 
@@ -66,7 +66,7 @@ const (
 	maxMIGGPUs     = 16 // whose pods a node has room for
 )
 
-func (m *MIG) validate(bad *fault.List) {
+func (m *MIG) validate(bad *exit.Faults) {
 	for i, name := range m.Models {
 		if _, err := choice.Find("GPU model", name, migModels, func(x string) string { return x }); err != nil {
 			bad.Add("mig.models: %w", err)

@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/fault"
+	"gnnsched/internal/exit"
 	"gnnsched/workload"
 )
 
@@ -52,7 +52,7 @@ const maxNodes = 10_000
 // zoneLabel is the label with a node's zone, which selectors match.
 const zoneLabel = "topology.kubernetes.io/zone"
 
-func (c *Config) validateNodes(bad *fault.List) {
+func (c *Config) validateNodes(bad *exit.Faults) {
 	least := 1
 	if len(c.Pools) > 0 {
 		least = 0
@@ -75,7 +75,7 @@ func (c *Config) validateNodes(bad *fault.List) {
 	bad.If(most > maxNodes, "pools: there may be %d nodes in all, more than %d", most, maxNodes)
 }
 
-func (s NodeSize) validate(at string, bad *fault.List) {
+func (s NodeSize) validate(at string, bad *exit.Faults) {
 	if a := s.Allocatable; a.MilliCPU <= 0 || a.Memory <= 0 || a.Pods <= 0 || a.GPU < 0 {
 		bad.Add("%s: a node offers CPU, memory and pods, not %+v", at, a)
 	}
@@ -287,7 +287,7 @@ const (
 	tainted       = 0.2 // of the attributes
 )
 
-func (a Attributes) validate(c *Config, bad *fault.List) {
+func (a Attributes) validate(c *Config, bad *exit.Faults) {
 	a.Count.validate("attributes.count", 1, maxAttributes, bad)
 	a.Pools.validate("attributes.pools", 2, 64, bad)
 	a.Plain.validate("attributes.plain", 1, 32, bad)

@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/fault"
+	"gnnsched/internal/exit"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/workload/trace/openb"
 )
@@ -42,7 +42,7 @@ type OpenB struct {
 	Pods  []openb.Pod  `json:"-"` // instead of PodsFile
 }
 
-func (c Config) validateOpenB(bad *fault.List) {
+func (c Config) validateOpenB(bad *exit.Faults) {
 	o := c.OpenB
 	bad.If(o.NodesFile == "" && len(o.Nodes) == 0, "openb.nodes: is missing; name the file")
 	bad.If(o.PodsFile == "" && len(o.Pods) == 0, "openb.pods: is missing; name the file")
@@ -162,7 +162,7 @@ type Steady struct {
 	Duration float64 `json:"duration"` // time for which they last; over 0
 }
 
-func (s *Steady) validate(bad *fault.List) {
+func (s *Steady) validate(bad *exit.Faults) {
 	bad.If(!(s.Load > 0 && s.Load <= 10), "openb.steady.load: %v must be over 0 and at most 10; 0.95 requests 95%% of the GPUs", s.Load)
 	bad.If(!(s.WarmUp >= 0 && s.Duration > 0) || math.IsInf(s.WarmUp+s.Duration, 0),
 		"openb.steady: warmUp %v must be 0 or more and duration %v over 0 seconds, both finite", s.WarmUp, s.Duration)

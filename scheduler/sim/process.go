@@ -9,7 +9,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/fault"
+	"gnnsched/internal/exit"
 )
 
 // Arrivals configures when pods arrive after the fill. Its unit of time is the mean time between
@@ -63,7 +63,7 @@ func (a Arrivals) process() process {
 	return nil
 }
 
-func (a Arrivals) validate(bad *fault.List) {
+func (a Arrivals) validate(bad *exit.Faults) {
 	if !a.steady() && a.process() == nil {
 		names := []string{steady}
 		for _, p := range processes {

@@ -11,7 +11,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
-	"gnnsched/internal/fault"
+	"gnnsched/internal/exit"
 	"gnnsched/internal/fragmentation"
 )
 
@@ -32,7 +32,7 @@ const (
 	logNormalEnd   = "lognormal" // heavy-tailed, with all moments
 )
 
-func (l Lifetimes) validate(bad *fault.List) {
+func (l Lifetimes) validate(bad *exit.Faults) {
 	switch l.Distribution {
 	case "", noEnd, exponentialEnd, paretoEnd, logNormalEnd:
 	default:

@@ -9,7 +9,7 @@ import (
 	"sort"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/fault"
+	"gnnsched/internal/exit"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/workload"
 	"gnnsched/workload/trace"
@@ -46,7 +46,7 @@ type Resampling struct {
 }
 
 // validate checks the fields of the named source. standard is the default of Resample.
-func (r Resampling) validate(source string, standard bool, bad *fault.List) {
+func (r Resampling) validate(source string, standard bool, bad *exit.Faults) {
 	switch {
 	case r.Block < 0:
 		bad.Add("%s.block: %d must be 0 or more", source, r.Block)
@@ -87,7 +87,7 @@ func (r Resampling) on(standard bool) bool {
 	return *r.Resample
 }
 
-func (c Config) validateTrace(bad *fault.List) {
+func (c Config) validateTrace(bad *exit.Faults) {
 	bad.If(c.Trace.File == "", "trace.file: is missing")
 	bad.If(c.Trace.Pods < 0, "trace.pods: %d must be 0 or more", c.Trace.Pods)
 	bad.If(!(c.Trace.From >= 0) || math.IsInf(c.Trace.From, 0), "trace.from: %v must be 0 or more", c.Trace.From)
@@ -166,7 +166,7 @@ func (t Trace) fixed(all workload.Trace) bool {
 }
 
 // noWorkload refuses the fields about pods, because the named source decides on the pods.
-func (c Config) noWorkload(source string, bad *fault.List) {
+func (c Config) noWorkload(source string, bad *exit.Faults) {
 	for _, x := range []struct {
 		field string
 		given bool

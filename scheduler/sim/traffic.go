@@ -9,7 +9,7 @@ import (
 
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/fault"
+	"gnnsched/internal/exit"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
 )
@@ -56,7 +56,7 @@ const (
 )
 
 // validateTraffic checks the traffic of the configuration.
-func (c Config) validateTraffic(bad *fault.List) {
+func (c Config) validateTraffic(bad *exit.Faults) {
 	if c.Traffic == nil {
 		for _, w := range c.Objective {
 			bad.If(objective.Talks(w.Term), "objective: %s is about traffic, but the scenario has none; give traffic", w.Term.Name())

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/fault"
+	"gnnsched/internal/exit"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim/meter"
 	"gnnsched/workload"
@@ -37,7 +37,7 @@ const (
 )
 
 // validateUsage checks the usage of the configuration and of its pods.
-func (c Config) validateUsage(bad *fault.List) {
+func (c Config) validateUsage(bad *exit.Faults) {
 	if c.Usage == nil {
 		bad.If(slices.ContainsFunc(c.Shapes, func(s workload.Shape) bool { return s.Usage != nil }),
 			"usage: is missing, but shapes have usage; give at least the seconds in a unit of time, usage: {unit: 10}")

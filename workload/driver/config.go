@@ -16,7 +16,6 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/fault"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/record/play"
@@ -81,7 +80,7 @@ func NewRunID(now time.Time) string {
 // Validate returns every required field that is missing and every value that Kubernetes would
 // refuse.
 func (c *Config) Validate() error {
-	bad := &fault.List{}
+	bad := &exit.Faults{}
 	bad.If(c.Client == nil || c.Cleaner == nil, "the driver needs a client and a cleaner")
 	if p := validation.IsDNS1123Subdomain(c.SchedulerName); len(p) > 0 {
 		bad.Add("scheduler name %q: %s", c.SchedulerName, p[0])
@@ -104,7 +103,7 @@ func (c *Config) Validate() error {
 }
 
 // validateUsage refuses models of usage that no annotation of a pod can hold.
-func (c *Config) validateUsage(bad *fault.List) {
+func (c *Config) validateUsage(bad *exit.Faults) {
 	seen := map[*usage.Model]bool{nil: true}
 	for i, s := range c.Plan.Steps {
 		m := s.Deployment.Shape.Usage

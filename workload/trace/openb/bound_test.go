@@ -10,7 +10,6 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
 	"gnnsched/workload/trace/openb"
-	"gnnsched/workload/trace/openb/openbtest"
 )
 
 // The cluster has two devices. A pod of 800 comes first and must be placed, then three whole ones
@@ -85,7 +84,7 @@ func TestBoundHolds(t *testing.T) {
 
 // On the trace the bound is not trivial: no policy reaches 98%.
 func TestBoundOnTheTrace(t *testing.T) {
-	dir := openbtest.Dir(t)
+	dir := fatal.OpenB(t)
 	nodes, err := openb.LoadNodes(filepath.Join(dir, openb.NodesFile))
 	fatal.If(t, err)
 	pods, err := openb.LoadPods(openb.PodsFile(dir, "default"))

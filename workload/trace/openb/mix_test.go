@@ -15,7 +15,6 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
-	"gnnsched/workload/trace/openb/openbtest"
 )
 
 // mixed returns pods of every kind, a thousand of each: without GPUs, with a share, with one device and with four.
@@ -122,7 +121,7 @@ func TestMixRefuses(t *testing.T) {
 }
 
 func TestVariants(t *testing.T) {
-	dir := openbtest.Dir(t)
+	dir := fatal.OpenB(t)
 	podsOf := func(workload string, tainted bool) []Pod {
 		t.Helper()
 		nodes, pods, _, err := ReadWorkload(dir, workload)

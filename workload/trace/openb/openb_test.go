@@ -17,7 +17,6 @@ import (
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/workload"
-	"gnnsched/workload/trace/openb/openbtest"
 )
 
 func check(t *testing.T, name string, got any) {
@@ -249,7 +248,7 @@ func TestSample(t *testing.T) {
 
 // The published trace has the published numbers of nodes, GPUs and pods.
 func TestPublishedTrace(t *testing.T) {
-	nodes, err := LoadNodes(openbtest.File(t, "openb_node_list_gpu_node.csv"))
+	nodes, err := LoadNodes(fatal.OpenBFile(t, "openb_node_list_gpu_node.csv"))
 	fatal.If(t, err)
 	var cores int64
 	for _, n := range nodes {
@@ -258,12 +257,12 @@ func TestPublishedTrace(t *testing.T) {
 	if len(nodes) != 1213 || GPUMilli(nodes) != 6_212_000 || cores != 107_018_000 {
 		t.Errorf("%d nodes, %d thousandths of a GPU, %d of a core", len(nodes), GPUMilli(nodes), cores)
 	}
-	if all, err := LoadNodes(openbtest.File(t, "openb_node_list_all_node.csv")); err != nil || len(all) <= len(nodes) ||
+	if all, err := LoadNodes(fatal.OpenBFile(t, "openb_node_list_all_node.csv")); err != nil || len(all) <= len(nodes) ||
 		GPUMilli(all) != 6_212_000 {
 		t.Errorf("%d nodes, %v", len(all), err)
 	}
 	for name, want := range map[string]int{"cpu100": 7853, "default": 8152, "gpushare40": 8152, "gpuspec10": 8152, "multigpu20": 8324} {
-		pods, err := LoadPods(openbtest.File(t, "openb_pod_list_"+name+".csv"))
+		pods, err := LoadPods(fatal.OpenBFile(t, "openb_pod_list_"+name+".csv"))
 		if err != nil || len(pods) != want {
 			t.Errorf("%s: %d pods, want %d, %v", name, len(pods), want, err)
 			continue

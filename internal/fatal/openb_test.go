@@ -1,11 +1,11 @@
-package openbtest
+package fatal
 
 import (
 	"runtime"
 	"testing"
 )
 
-// outcome records how a test ended that is given to Dir.
+// outcome records how a test ended that is given to OpenB.
 type outcome struct {
 	testing.TB
 	failed, skipped bool
@@ -19,16 +19,16 @@ func (o *outcome) Skip(...any) { o.skipped = true; runtime.Goexit() }
 
 // Without the trace, tests are skipped, and in CI they fail. The root is where no folder above can have the trace;
 // a folder for temporary files may lie below one that has it.
-func TestDirWithoutTrace(t *testing.T) {
+func TestOpenBWithoutTrace(t *testing.T) {
 	t.Chdir("/")
-	t.Setenv(env, "")
+	t.Setenv(dataVariable, "")
 	for ci, fails := range map[string]bool{"": false, "false": false, "true": true} {
 		t.Setenv("CI", ci)
 		o := &outcome{TB: t}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			Dir(o)
+			OpenB(o)
 		}()
 		<-done
 		if o.failed != fails || o.skipped == fails {
