@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/workload"
 )
@@ -36,9 +37,7 @@ type block struct {
 func blocks(t *testing.T, page string) (out []block) {
 	t.Helper()
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var section string
 	var open *block
 	for line := range strings.Lines(string(text)) {
@@ -88,9 +87,7 @@ func edits(t *testing.T, page string) (content map[string]string, sections map[s
 func patched(t *testing.T, path string, diff []string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var before, after strings.Builder
 	for _, line := range diff {
 		mark, rest := line[:1], line[1:]+"\n"
@@ -119,16 +116,12 @@ func TestExtending(t *testing.T) {
 	}
 	module := t.TempDir()
 	for _, folder := range append(slices.Clone(top), "compose", "docs") {
-		if err := os.CopyFS(filepath.Join(module, folder), os.DirFS(filepath.Join(root, folder))); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.CopyFS(filepath.Join(module, folder), os.DirFS(filepath.Join(root, folder))))
 	}
 	for _, file := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "go.mod", "go.sum", "go.k136.mod", "go.k136.sum",
 		".dockerignore"} {
 		text, err := os.ReadFile(filepath.Join(root, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		write(t, filepath.Join(module, file), string(text))
 	}
 	packages := []string{"./internal/architecture"}
@@ -162,9 +155,7 @@ func TestExtending(t *testing.T) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // TestExtendingWithoutGo reads the scenario and the shapes of the guide as the programs do.
@@ -194,18 +185,14 @@ func TestExtendingWithoutGo(t *testing.T) {
 // TestPagesNameFolders checks that every file and folder of the module named by a page exists.
 func TestPagesNameFolders(t *testing.T) {
 	pages, err := filepath.Glob("../*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	err = filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
 		if strings.HasSuffix(path, ".md") {
 			pages = append(pages, path)
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	total := 0
 	for _, page := range pages {
 		named := paths(t, page)
@@ -225,9 +212,7 @@ func TestPagesNameFolders(t *testing.T) {
 func paths(t *testing.T, page string) (out []string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	added := map[string]bool{}
 	for _, b := range blocks(t, page) {
 		for _, path := range []string{strings.TrimPrefix(b.lines[0], "// "), strings.TrimPrefix(b.lines[0], "# ")} {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/kwok/nodepool"
 )
 
@@ -46,9 +47,7 @@ func pages(t *testing.T) map[string]string {
 	out := map[string]string{}
 	read := func(path string) {
 		text, err := os.ReadFile(filepath.Join(root, path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		out[path] = string(text)
 	}
 	read("README.md")
@@ -60,9 +59,7 @@ func pages(t *testing.T) map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return out
 }
 

@@ -13,6 +13,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy/heuristic"
@@ -134,9 +135,7 @@ func TestMetricsPage(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 	for _, name := range mentioned.FindAllString(text, -1) {
 		for _, suffix := range []string{"_bucket", "_count", "_sum"} {
@@ -154,8 +153,6 @@ func TestMetricsPage(t *testing.T) {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return string(text)
 }

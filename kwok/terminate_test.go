@@ -175,9 +175,7 @@ func TestKubeletRemovesOnlyDeletedPods(t *testing.T) {
 		DeletionTimestamp: &metav1.Time{Time: time.Now()}, Finalizers: []string{"a/b"}}}
 	client := fake.NewClientset(old)
 	pods := kubelets{client}.CoreV1().Pods("default")
-	if err := pods.Delete(t.Context(), "web-0", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, pods.Delete(t.Context(), "web-0", metav1.DeleteOptions{}))
 	actions := client.Actions()
 	asked, ok := actions[len(actions)-1].(clienttesting.DeleteActionImpl)
 	if !ok || asked.DeleteOptions.Preconditions == nil || *asked.DeleteOptions.Preconditions.UID != "old" {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 )
 
@@ -180,12 +181,7 @@ func TestNames(t *testing.T) {
 	p, err := g.Plan()
 	fatal.If(t, err)
 	fatal.If(t, p.Validate())
-	numbered := 0
-	for _, s := range p.Steps[:500] {
-		if strings.Count(s.Deployment.Name, "-") > 1 {
-			numbered++
-		}
-	}
+	numbered := each.Count(p.Steps[:500], func(s Step) bool { return strings.Count(s.Deployment.Name, "-") > 1 })
 	if numbered > 0 {
 		t.Errorf("%d of the first 500 names carry a number", numbered)
 	}

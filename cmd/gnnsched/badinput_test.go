@@ -23,6 +23,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/plugin/userconfig"
 	"gnnsched/scheduler/server"
@@ -41,9 +42,7 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 func write(t *testing.T, name string, content []byte) string {
 	t.Helper()
 	p := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(p, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(p, content, 0o600))
 	return p
 }
 
@@ -75,14 +74,10 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 	var large bytes.Buffer
-	if err := c.Write(&large); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Write(&large))
 	absurd := write(t, "absurd.safetensors", large.Bytes())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer l.Close()
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	dead, alive := kubeconfigFor(t, "https://127.0.0.1:1"), kubeconfigFor(t, answering(t))
@@ -92,9 +87,7 @@ func TestBadInput(t *testing.T) {
 	traced := write(t, "traced.yaml", fmt.Appendf(nil, scenario, "none.csv"))
 	malformed := write(t, "malformed.yaml", fmt.Appendf(nil, scenario, write(t, "jobs.csv", []byte("id,cores\na,1\n"))))
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, syscall.Mkfifo(pipe, 0o600))
 
 	for _, c := range []struct {
 		name string
@@ -215,9 +208,7 @@ func TestBegins(t *testing.T) {
 	for text, want := range map[string]string{"": "waiting for the lease", "leaderElection: {leaderElect: false}\n": "scheduling"} {
 		f, err := userconfig.Read(write(t, "config.yaml",
 			[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+text)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if got := (request{config: f}).begins(); !strings.HasPrefix(got, want) {
 			t.Errorf("a file with %q: %q", text, got)
 		}
@@ -357,13 +348,9 @@ func TestBadFiles(t *testing.T) {
 		"node.json": `{"kind":"Node","apiVersion":"v2","metadata":{"name":"a"}}`,
 		"nan.json":  node + `NaN"}}}]}`,
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(name, []byte(text), 0o600))
 	}
-	if err := os.Mkdir("folder", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir("folder", 0o700))
 	traffic := func(file string) []string { return []string{"rungnn", "--print-config", "--traffic", file} }
 	convert := func(args ...string) []string { return append([]string{"gnnsched", "convert", "--log-dir="}, args...) }
 	toRecord := func(file string) []string { return convert("--out", "out.record", file) }

@@ -23,7 +23,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"gnnsched/internal/cli"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver/fakecluster"
@@ -63,22 +65,15 @@ func fakeRemoval(c *fakecluster.Cluster) (r *removal, out, errs *bytes.Buffer) {
 func podNames(t *testing.T, c *fakecluster.Cluster) string {
 	t.Helper()
 	l, err := c.Client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, p := range l.Items {
-		names = append(names, p.Name)
-	}
+	fatal.If(t, err)
+	names := each.Map(l.Items, func(p corev1.Pod) string { return p.Name })
 	return strings.Join(names, " ")
 }
 
 func TestCleanclusterOnASimulatedClusterDoesNotAsk(t *testing.T) {
 	c := usedCluster(node("n", true))
 	e, out, errs := fakeRemoval(c)
-	if err := e.run(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, e.run(context.Background()))
 	if got := podNames(t, c); got != "mine" {
 		t.Errorf("left: %q", got)
 	}
@@ -140,9 +135,7 @@ func TestCleanclusterDryRun(t *testing.T) {
 		c := usedCluster(node("n", false))
 		e, out, _ := fakeRemoval(c)
 		e.dryRun, e.format = true, format
-		if err := e.run(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, e.run(context.Background()))
 		if d := cmp.Diff(want, out.String()); d != "" {
 			t.Errorf("%s:\n%s", format, d)
 		}
@@ -152,9 +145,7 @@ func TestCleanclusterDryRun(t *testing.T) {
 	}
 	e, out, _ := fakeRemoval(usedCluster(node("n", true)))
 	e.dryRun, e.format, e.scope.Run = true, "json", "r"
-	if err := e.run(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, e.run(context.Background()))
 	var got struct {
 		Objects    []cleanup.Object
 		Namespaces []cleanup.Namespace
@@ -212,9 +203,7 @@ func TestRemovalGivesUpWithoutProgress(t *testing.T) {
 func TestWindow(t *testing.T) {
 	at := func(text string) time.Time {
 		d, err := time.Parse(time.DateTime, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return d
 	}
 	for _, c := range []struct {

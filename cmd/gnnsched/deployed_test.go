@@ -37,6 +37,7 @@ import (
 
 	"gnnsched/deploy"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/logging"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
@@ -69,9 +70,7 @@ func newSite(t *testing.T) *site {
 		{Name: "shared", Count: 1, Capacity: shared, Zones: []string{"a"}, Labels: map[string]string{kube.GPUModelLabel: "T4"}},
 		{Name: "tight", Count: 1, Capacity: capacity("2"), Zones: []string{"a"}, Taints: reserved},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() {
 		if err := c.Stop(context.Background()); err != nil {
 			t.Error(err)
@@ -112,18 +111,14 @@ func (s *site) kubeconfig(t *testing.T, namespace, account string) string {
 	t.Helper()
 	token, err := s.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(),
 		account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	rest, k := s.cluster.REST(), clientcmdapi.NewConfig()
 	k.Clusters["c"] = &clientcmdapi.Cluster{Server: rest.Host, CertificateAuthorityData: rest.CAData}
 	k.AuthInfos["c"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	k.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "c"}
 	k.CurrentContext = "c"
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*k, file); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, clientcmd.WriteToFile(*k, file))
 	return file
 }
 
@@ -147,9 +142,7 @@ func without(t *testing.T, manifests []byte, gone string) []byte {
 		}
 		role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return len(r.Resources) == 0 })
 		text, err := yaml.Marshal(role)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		docs[i] = string(text)
 	}
 	if !found {
@@ -183,12 +176,8 @@ func TestDeployed(t *testing.T) {
 	})
 	t.Run("compute", func(t *testing.T) { // workers and a Job that waits for its queue
 		text, err := deploy.Render(deploy.Options{Name: "gnnsched", Namespace: "compute", ValueFiles: []string{"../../deploy/compute.yaml"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.apply(t.Context(), text, "compute"); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
+		fatal.If(t, s.apply(t.Context(), text, "compute"))
 		s.admitted(t, "compute", 4)
 	})
 	t.Run("switch", s.testSwitch)
@@ -209,15 +198,11 @@ func TestDeployed(t *testing.T) {
 func (s *site) deploy(t *testing.T, namespace, set, gone string) {
 	t.Helper()
 	text, err := deploy.Render(deploy.Options{Name: "gnnsched", Namespace: namespace, Set: set})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if gone != "" {
 		text = without(t, text, gone)
 	}
-	if err := s.apply(t.Context(), text, namespace); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.apply(t.Context(), text, namespace))
 }
 
 // admitted checks that the API server admits so many pods of Deployments to the namespace, which enforces restricted pod security.
@@ -226,9 +211,7 @@ func (s *site) admitted(t *testing.T, namespace string, want int) {
 	deadline := time.Now().Add(deployedPatience)
 	for {
 		pods, err := s.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if len(pods.Items) == want {
 			return
 		}
@@ -250,17 +233,13 @@ func conditions(l *appsv1.ReplicaSetList) (out []appsv1.ReplicaSetCondition) {
 // testSwitch applies the policy of docs/how-to/deploy.md, which gives gnnsched the new pods of a namespace with a label.
 func (s *site) testSwitch(t *testing.T) {
 	page, err := os.ReadFile("../../docs/how-to/deploy.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, policy, _ := strings.Cut(string(page), "```yaml\n")
 	policy, _, found := strings.Cut(policy, "```")
 	if !found || !strings.Contains(policy, "MutatingAdmissionPolicy") {
 		t.Fatal("docs/how-to/deploy.md has no policy")
 	}
-	if err := s.apply(t.Context(), []byte(policy), ""); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.apply(t.Context(), []byte(policy), ""))
 	// scheduler returns the scheduler's name of a new pod that gives the name.
 	scheduler := func(namespace, name string) string {
 		pod := &corev1.Pod{
@@ -268,9 +247,7 @@ func (s *site) testSwitch(t *testing.T) {
 			Spec:       corev1.PodSpec{SchedulerName: name, Containers: []corev1.Container{{Name: "c", Image: "none"}}},
 		}
 		pod, err := s.client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return pod.Spec.SchedulerName
 	}
 	for name, labels := range map[string]map[string]string{"switched": {"gnnsched.io/scheduler": "gnn"}, "left": nil} {

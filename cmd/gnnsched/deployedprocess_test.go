@@ -28,6 +28,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 )
 
 // deployed is a scheduler that runs as its Deployment says, in this process.
@@ -45,9 +46,7 @@ type deployed struct {
 func (s *site) start(t *testing.T, namespace string) *deployed {
 	t.Helper()
 	d, err := s.client.AppsV1().Deployments(namespace).Get(t.Context(), "gnnsched", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	out := &deployed{site: s, pod: d.Spec.Template.Spec, port: freePort(t), log: filepath.Join(s.folder(t), "rungnn.log")}
 	args := []string{"gnnsched"}
 	for _, a := range out.pod.Containers[0].Args {
@@ -85,9 +84,7 @@ func (s *site) start(t *testing.T, namespace string) *deployed {
 func (s *site) folder(t *testing.T) string {
 	t.Helper()
 	name, err := os.MkdirTemp("", "gnnsched-log-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(name) })
 	return name
 }
@@ -95,14 +92,10 @@ func (s *site) folder(t *testing.T) string {
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer l.Close()
 	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return port
 }
 
@@ -217,13 +210,9 @@ func (d *deployed) explains(t *testing.T) error {
 	ask := func() (code int, out string) {
 		token, err := d.site.client.CoreV1().ServiceAccounts("kube-system").CreateToken(ctx, account, &authenticationv1.TokenRequest{},
 			metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		file := filepath.Join(t.TempDir(), "token")
-		if err := os.WriteFile(file, []byte(token.Status.Token), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(file, []byte(token.Status.Token), 0o600))
 		var text bytes.Buffer
 		a := app("gnnsched")
 		a.Writer, a.ErrWriter = &text, &text

@@ -14,6 +14,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/policy/linear"
@@ -23,9 +24,7 @@ func savedCheckpoint(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "mine.safetensors")
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 8},
 		rand.New(rand.NewPCG(1, 2)))
-	if err := c.Save(path); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Save(path))
 	return path
 }
 
@@ -195,9 +194,7 @@ func traceFolder(t *testing.T) string {
 		"openb_pod_list_timed.csv":     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\np0,1000,64,1,400,0,9000\np1,1000,64,1,1000,10,20000\np2,2000,64,0,0,20,500\n",
 		"openb_pod_list_default.csv":   "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np0,1000,64,1,400,\np1,1000,64,1,1000,T4\np2,2000,64,0,0,\np3,2000,64,2,1000,\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return dir
 }
@@ -241,9 +238,7 @@ func TestEvalScenarioOfTrace(t *testing.T) {
 		text := "name: " + name +
 			"\nabout: a trace\nobjective: pack\nopenb: {nodes: openb_node_list_gpu_node.csv, pods: openb_pod_list_default.csv, factor: " + factor +
 			"}\nthresholds: [fgd.gpuIdle <= 1]\n"
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(file, []byte(text), 0o600))
 		code, stdout, stderr := run(t, "gnnsched", "eval", "--scenario", file, "--policies", "fgd,random", "--seeds", "2", "--all",
 			"--log-dir", "")
 		if code != exit.OK || !strings.Contains(stdout, "gpu idle") || !strings.Contains(stdout, "gpu stranded") ||
@@ -365,9 +360,7 @@ func TestTuneRecordsWhatItRan(t *testing.T) {
 		t.Fatalf("code %d", code)
 	}
 	l, err := linear.Load(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if l.Tuning.Generations != 2 || l.Tuning.HeldOut != nil {
 		t.Errorf("how it came about: %+v", l.Tuning)
 	}
@@ -391,9 +384,7 @@ func TestTuneRecordsWhatItRan(t *testing.T) {
 func TestTuneFrom(t *testing.T) {
 	carried := linear.Tuned("linear-zones").Weights()
 	file := filepath.Join(t.TempDir(), "start.json")
-	if err := cem.Save(file, linear.Tuned("linear-zones")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cem.Save(file, linear.Tuned("linear-zones")))
 	zeros := make([]float64, len(carried))
 	for from, start := range map[string][]float64{"zero": zeros, "linear-zones": carried, file: carried} {
 		out := filepath.Join(t.TempDir(), "out.json")
@@ -420,9 +411,7 @@ func TestTuneFrom(t *testing.T) {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return string(text)
 }
 
@@ -525,13 +514,9 @@ func TestTuneOnRecord(t *testing.T) {
 	for i := range 60 {
 		text += fmt.Sprintf("%d,p%d,%d,1073741824,120\n", i*10, i, 1+i%3)
 	}
-	if err := os.WriteFile(pods, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(pods, []byte(text), 0o600))
 	nodes := filepath.Join(t.TempDir(), "nodes.csv")
-	if err := os.WriteFile(nodes, []byte("sn,cpu_milli,memory_mib,gpu,model\na,16000,65536,0,\nb,8000,65536,0,\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(nodes, []byte("sn,cpu_milli,memory_mib,gpu,model\na,16000,65536,0,\nb,8000,65536,0,\n"), 0o600))
 	if code, _, errs := run(t, "gnnsched", "convert", "--log-dir=", "--out", dir, pods, nodes); code != exit.OK {
 		t.Fatalf("code %d: %s", code, errs)
 	}
@@ -542,9 +527,7 @@ func TestTuneOnRecord(t *testing.T) {
 		t.Fatalf("code %d: %s", code, errs)
 	}
 	p, err := linear.Load(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if c := p.Tuning.Command; !strings.Contains(c, "--trace "+exit.ShellLine(dir)) || strings.Contains(c, "--scenario") {
 		t.Errorf("command %s", c)
 	}

@@ -15,15 +15,14 @@ import (
 	"gnnsched/cmd/internal/trial"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 )
 
 // The reference has the flags as the commands have them.
 func TestFlagsPage(t *testing.T) {
 	page, err := cli.Reference(app("gnnsched"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	golden.Check(t, "../../../docs/reference/flags-gnnsched.md", page)
 }
 
@@ -75,16 +74,12 @@ func TestFlagsInTheDocs(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	all := commands()
 	checked := 0
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, line := range codeOf(string(text)) {
 			command, known := commandOf(all, line)
 			if !known {

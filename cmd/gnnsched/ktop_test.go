@@ -22,6 +22,7 @@ import (
 	"gnnsched/cmd/internal/top"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 )
 
 // ktopServer starts an API server that answers the requests of ktop --once, and returns a kubeconfig
@@ -57,9 +58,7 @@ func ktopServer(t *testing.T) string {
 	t.Cleanup(s.Close)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	config := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"sim","clusters":[{"name":"sim","cluster":{"server":%q}}],"users":[{"name":"u","user":{}}],"contexts":[{"name":"sim","context":{"cluster":"sim","user":"u"}}]}`, s.URL)
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(config), 0o600))
 	return path
 }
 
@@ -130,12 +129,8 @@ func TestKtopRefuses(t *testing.T) {
 	}
 	dead := filepath.Join(t.TempDir(), "kubeconfig")
 	b, err := os.ReadFile(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(dead, bytes.ReplaceAll(b, []byte("http://127.0.0.1"), []byte("http://127.0.0.1:1/#")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(dead, bytes.ReplaceAll(b, []byte("http://127.0.0.1"), []byte("http://127.0.0.1:1/#")), 0o600))
 	if code, _, stderr := ktop("--kubeconfig", dead); code != exit.Unreachable || !strings.Contains(stderr, "hint: ") {
 		t.Errorf("no cluster: code %d, stderr %q", code, stderr)
 	}
@@ -154,9 +149,7 @@ func TestRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	config := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":{"server":%q}}],
 		"contexts":[{"name":"c","context":{"cluster":"c","user":""}}],"current-context":"c"}`, s.URL)
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(config), 0o600))
 	var out bytes.Buffer
 	app := &ucli.App{Name: "gnnsched", Writer: &out, ErrWriter: &out, Commands: []*ucli.Command{serveCommand()}}
 	code := cli.RunContext(t.Context(), app, []string{

@@ -23,7 +23,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/workload/record"
@@ -33,9 +35,7 @@ import (
 func trainerInPath(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "gnntrain")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte("#!/bin/sh\nexit 1\n"), 0o700))
 	t.Setenv("PATH", filepath.Dir(path))
 	return path
 }
@@ -45,9 +45,7 @@ func saved(t *testing.T, a checkpoint.Architecture, objective string) string {
 	c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 1)))
 	c.Manifest.Objective = objective
 	path := filepath.Join(t.TempDir(), "net.safetensors")
-	if err := c.Save(path); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Save(path))
 	return path
 }
 
@@ -59,13 +57,9 @@ func learnArgs(t *testing.T, args ...string) plugin.Args {
 		t.Fatalf("%v: code %d: %s", args, code, errs)
 	}
 	var k schedulerconfig.KubeSchedulerConfiguration
-	if err := yaml.UnmarshalStrict([]byte(out), &k); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, yaml.UnmarshalStrict([]byte(out), &k))
 	a, err := plugin.DecodeArgs(&runtime.Unknown{Raw: k.Profiles[0].PluginConfig[0].Args.Raw}, *k.Profiles[0].SchedulerName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return a
 }
 
@@ -202,9 +196,7 @@ var scaleOut = flag.Duration("scaleout", 10*time.Second, "how long TestScaleOut 
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cmd := exec.Command(path, args...)
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	t.Cleanup(func() {
@@ -221,12 +213,8 @@ func listening(t *testing.T, dir string) string {
 	t.Helper()
 	cmd := program(t, "work", "--listen", "127.0.0.1:0", "--slots", "0", "--queue", dir, "--log-dir", "")
 	out, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if _, url, ok := strings.Cut(lines.Text(), "url="); ok {
@@ -247,9 +235,7 @@ func TestScaleOut(t *testing.T) {
 	workers := make([]*exec.Cmd, 8)
 	start := func(i int) {
 		workers[i] = program(t, "work", "--connect", url, "--slots", "1", "--queue", dir, "--log-dir", "")
-		if err := workers[i].Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, workers[i].Start())
 	}
 	for i := range workers {
 		start(i)
@@ -257,9 +243,7 @@ func TestScaleOut(t *testing.T) {
 	evaluation := []string{"eval", "--scenario", "mixed,hetero80,traffic", "--policies", "kube-scheduler,gnn,greedy:balance", "--seeds", "6",
 		"-o", "json"}
 	want, err := program(t, evaluation...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	away := append(evaluation, "--workers", url, "--queue", dir)
 	rng := rand.New(rand.NewPCG(1, 1))
 	runs, kills := 0, 0
@@ -267,9 +251,7 @@ func TestScaleOut(t *testing.T) {
 		var got, said bytes.Buffer
 		run := program(t, away...)
 		run.Stdout, run.Stderr = &got, &said
-		if err := run.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, run.Start())
 		if runs == 0 { // it goes on where it was
 			time.Sleep(time.Second)
 			_ = run.Process.Kill()
@@ -277,9 +259,7 @@ func TestScaleOut(t *testing.T) {
 			got.Reset()
 			run = program(t, away...)
 			run.Stdout, run.Stderr = &got, &said
-			if err := run.Start(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, run.Start())
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- run.Wait() }()
@@ -329,14 +309,10 @@ profiles:
     args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
 `), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	const t0 = 1_700_000_000_000
 	w, err := record.Create(filepath.Join(dir, "prod.record"), record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i := range 3 {
 		w.Node(record.Node{
 			Name: fmt.Sprint("node-", i), From: t0, MilliCPU: 8000, Memory: 32 << 30, Pods: 110, Labels: `{"node.kubernetes.io/instance-type":"m"}`,
@@ -352,9 +328,7 @@ profiles:
 		t.Fatal(err)
 	}
 	linear, err := filepath.Abs("../../scheduler/policy/linear/linear.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	compare := func(more ...string) string {
 		cmd := program(t, slices.Concat([]string{
 			"compare", "--seeds", "2", "--prices", "prices.yaml", "--checkpoint", "my.safetensors",
@@ -396,27 +370,16 @@ func TestEvalHTMLOnWorkers(t *testing.T) {
 		t.Error(cmp.Diff(want, got))
 	}
 	var all []struct{ Observed eval.Observed }
-	if err := json.Unmarshal([]byte(want), &all); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal([]byte(want), &all))
 	for _, c := range []string{"kube-scheduler", "gnn", "acdqn-energy"} {
 		frames, decisions, waits := 0, 0, 0
 		for _, x := range all {
-			frames += countOf(x.Observed.Frames, func(f eval.Frame) bool { return f.Contender == c })
-			decisions += countOf(x.Observed.Decisions, func(d eval.Decision) bool { return d.Contender == c })
-			waits += countOf(x.Observed.Waits, func(w eval.Waits) bool { return w.Contender == c })
+			frames += each.Count(x.Observed.Frames, func(f eval.Frame) bool { return f.Contender == c })
+			decisions += each.Count(x.Observed.Decisions, func(d eval.Decision) bool { return d.Contender == c })
+			waits += each.Count(x.Observed.Waits, func(w eval.Waits) bool { return w.Contender == c })
 		}
 		if min(frames, decisions, waits) < 8 {
 			t.Errorf("%d frames, %d decisions and %d waits of %s", frames, decisions, waits, c)
 		}
 	}
-}
-
-func countOf[T any](all []T, is func(T) bool) (n int) {
-	for _, x := range all {
-		if is(x) {
-			n++
-		}
-	}
-	return n
 }

@@ -23,6 +23,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
@@ -52,9 +53,7 @@ func withoutCluster(t *testing.T) {
 func file(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -72,16 +71,10 @@ func TestRunsimBadInput(t *testing.T) {
 	shapes := file(t, "shapes.yaml", "shapes: [{name: a, requests: {cpu: much}}]")
 	plan := file(t, "plan.csv", "a,2,1,1,1Gi,1Gi,add\na,2,1,1,1Gi,1Gi,scale\n")
 	good := file(t, "good.csv", "a,2,1,1,1Gi,1Gi,add\n")
-	if err := os.Link(good, filepath.Join(filepath.Dir(good), "runsim-x.csv")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Link(good, filepath.Join(filepath.Dir(good), "runsim-x.csv")))
 	bad := filepath.Join(t.TempDir(), "bad.record")
-	if err := os.Mkdir(bad, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(bad, "pods-000001.parquet"), []byte("no Parquet"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(bad, 0o755))
+	fatal.If(t, os.WriteFile(filepath.Join(bad, "pods-000001.parquet"), []byte("no Parquet"), 0o600))
 	dead := file(t, "kubeconfig", nobodyListens)
 	trace := file(t, "trace.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,500,1024,1,250\n")
 	badTrace := file(t, "bad-trace.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,500,1024,2,250\n")
@@ -186,9 +179,7 @@ func fakeSimulation(t *testing.T, c *fakecluster.Cluster) (s *simulation, out *b
 func TestSimulationWritesSummaryAndReplayableCSV(t *testing.T) {
 	c := fakecluster.New()
 	s, out := fakeSimulation(t, c)
-	if err := s.run(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.run(context.Background()))
 	for _, want := range []string{"Run r: 2 fill(s) for scheduler gnn in namespace gnnsched-sim, seed 7", "FILL   DEPLOYMENTS",
 		"all    2             5", "deployed workload: " + s.csv} {
 		if !strings.Contains(out.String(), want) {
@@ -196,9 +187,7 @@ func TestSimulationWritesSummaryAndReplayableCSV(t *testing.T) {
 		}
 	}
 	f, err := os.Open(s.csv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer f.Close()
 	got, err := trace.ReadPlan(f, s.csv)
 	if err != nil || len(got.Steps) != 3 || got.Steps[1].Action != workload.Reset || got.Steps[2].Deployment.Replicas != 3 {
@@ -211,9 +200,7 @@ func TestSimulationJSON(t *testing.T) {
 	c.Slots, c.Reason = 2, "0/1 nodes are available"
 	s, out := fakeSimulation(t, c)
 	s.format = "json"
-	if err := s.run(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.run(context.Background()))
 	var got struct {
 		Run   string
 		Seed  uint64
@@ -237,9 +224,7 @@ func TestSimulationReportsPending(t *testing.T) {
 	c := fakecluster.New()
 	c.Slots = 0
 	s, out := fakeSimulation(t, c)
-	if err := s.run(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.run(context.Background()))
 	if want := "pending in fill 2: 3 pod(s): scheduler gnn has not looked at them; is it running?"; !strings.Contains(out.String(), want) {
 		t.Errorf("the summary lacks %q:\n%s", want, out)
 	}
@@ -278,9 +263,7 @@ func TestSimulationWithoutPlaceForCSV(t *testing.T) {
 	c := fakecluster.New()
 	s, out := fakeSimulation(t, c)
 	s.csv = filepath.Join(file(t, "a-file", ""), "run.csv")
-	if err := s.run(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.run(context.Background()))
 	if n, _ := c.Client.AppsV1().Deployments("").List(context.Background(), metav1.ListOptions{}); len(n.Items) == 0 ||
 		strings.Contains(out.String(), "run.csv") {
 		t.Errorf("%d deployments; summary:\n%s", len(n.Items), out)

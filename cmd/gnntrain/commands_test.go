@@ -4,14 +4,13 @@ import (
 	"testing"
 
 	"gnnsched/internal/cli"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 )
 
 // The reference has the flags as the commands have them.
 func TestFlagsPage(t *testing.T) {
 	page, err := cli.Reference(app())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	golden.Check(t, "../../../docs/reference/flags-gnntrain.md", page)
 }

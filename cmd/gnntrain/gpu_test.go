@@ -13,6 +13,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 )
 
 // gpuTrace writes a small trace and returns its folder.
@@ -27,9 +28,7 @@ func gpuTrace(t *testing.T) string {
 		pods += fmt.Sprintf("a%d,4000,8192,1,810,\nb%d,4000,8192,1,190,\nc%d,4000,8192,1,1000,\nd%d,4000,8192,0,0,\n", i, i, i, i)
 	}
 	for name, text := range map[string]string{"openb_node_list_gpu_node.csv": nodes, "openb_pod_list_small.csv": pods} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return dir
 }
@@ -49,9 +48,7 @@ func TestTrainGPU(t *testing.T) {
 		t.Errorf("the directory of the events was made silently: %s", errs)
 	}
 	c, err := checkpoint.Load("gpu-acdqn.safetensors")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	a, config2 := c.Manifest.Architecture, string(c.Manifest.Config)
 	if a.Graph != checkpoint.GPUGraph || a.Encoder != checkpoint.MLP || a.Hidden != 8 || c.Manifest.Commit == "" ||
 		!strings.Contains(config2, `"iterations":2`) || !strings.Contains(config2, `"family":["small"]`) {
@@ -98,9 +95,7 @@ func TestTrainGPUAndResume(t *testing.T) {
 	train(ctx, exit.Usage, "there is no state of a run", "--resume")
 	train(ctx, exit.OK, "wrote gpu-dqn.safetensors", "--resume", "--out", "gpu-dqn.safetensors")
 	a, err := checkpoint.Load("whole.safetensors")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b, err := checkpoint.Load("gpu-dqn.safetensors")
 	if err != nil || a.Fingerprint() != b.Fingerprint() {
 		t.Errorf("the resumed run ended with %x, the unbroken one with %x (%v)", b.Fingerprint(), a.Fingerprint(), err)
@@ -119,9 +114,7 @@ func TestTrainGPUStart(t *testing.T) {
 		{Graph: checkpoint.GPUGraph, Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 24},
 		{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 24},
 	} {
-		if err := checkpoint.Random(a, rand.New(rand.NewPCG(1, 1))).Save(file); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, checkpoint.Random(a, rand.New(rand.NewPCG(1, 1))).Save(file))
 		code, _, errs := gnntrain(t, context.Background(), "gpu", "--data", gpuTrace(t), "--start", file, "--out", "out.safetensors")
 		if code != exit.Usage || !strings.Contains(errs, "has the architecture") || !strings.Contains(errs, "hidden and features") {
 			t.Errorf("%v: code %d, %s", a, code, errs)

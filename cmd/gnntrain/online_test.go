@@ -19,6 +19,7 @@ import (
 	"gnnsched/gnn/feature"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn"
@@ -34,28 +35,20 @@ func steps(t *testing.T, n int, network uint64) []byte {
 	if err == nil {
 		err = env.Reset(1)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var b bytes.Buffer
 	w, err := experience.NewWriter(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	encoder := encode.New(feature.Default())
 	for i := range n {
 		if env.Done() {
-			if err := env.Reset(uint64(i)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, env.Reset(uint64(i)))
 		}
 		s := experience.Step{Number: uint64(i), Features: feature.Default().Hash(),
 			State: encoder.Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone(), Before: env.Cost(), Network: network, Log: -1}
 		env.Step(0)
 		s.After = env.Cost()
-		if err := w.Write(s); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.Write(s))
 	}
 	return b.Bytes()
 }
@@ -64,13 +57,9 @@ func steps(t *testing.T, n int, network uint64) []byte {
 func trainOnline(t *testing.T, stream []byte, args ...string) (code int, stderr string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "stream")
-	if err := os.WriteFile(path, stream, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, stream, 0o600))
 	in, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	stdin := os.Stdin
 	os.Stdin = in
 	defer func() { os.Stdin = stdin; in.Close() }()
@@ -88,9 +77,7 @@ func trainOnline(t *testing.T, stream []byte, args ...string) (code int, stderr 
 func TestOnline(t *testing.T) {
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}, rand.New(rand.NewPCG(1, 1)))
 	file, events := filepath.Join(t.TempDir(), "net.safetensors"), t.TempDir()
-	if err := c.Save(file); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Save(file))
 	stream := steps(t, 300, 0)
 	for _, out := range []string{filepath.Join(t.TempDir(), "learned.safetensors"), file} {
 		for _, want := range []float64{300, 600} {
@@ -99,9 +86,7 @@ func TestOnline(t *testing.T) {
 				t.Fatalf("code %d: %s", code, errs)
 			}
 			got, err := checkpoint.Load(out)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if n := got.Manifest.Training["onlineSteps"]; n != want || got.Manifest.Training["onlineUpdates"] < want/2-20 {
 				t.Errorf("figures %v, want %v steps", got.Manifest.Training, want)
 			}
@@ -118,13 +103,9 @@ func TestOnline(t *testing.T) {
 func TestOnlineStopsAtSignal(t *testing.T) {
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}, rand.New(rand.NewPCG(1, 1)))
 	file := filepath.Join(t.TempDir(), "net.safetensors")
-	if err := c.Save(file); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Save(file))
 	in, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer in.Close()
 	defer out.Close() // after the trainer has ended
 	stdin := os.Stdin
@@ -162,9 +143,7 @@ func figures(t *testing.T, events string, want ...string) {
 	var all strings.Builder
 	for _, f := range files {
 		text, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		all.Write(text)
 	}
 	for _, tag := range want {
@@ -182,18 +161,14 @@ func TestOnlineActorCritic(t *testing.T) {
 			rand.New(rand.NewPCG(1, 1)))
 		c.Manifest.Config = []byte(`{"ppo": {"rollout": 64, "targetKL": 0}}`)
 		file, events := filepath.Join(t.TempDir(), "net.safetensors"), t.TempDir()
-		if err := c.Save(file); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, c.Save(file))
 		code, stderr := trainOnline(t, steps(t, 200, c.Fingerprint()), append([]string{"--init", file, "--events", events,
 			"--guard-episodes", "2", "--tolerance", "100"}, args...)...)
 		if code != exit.OK {
 			t.Fatalf("code %d: %s", code, stderr)
 		}
 		c, err := checkpoint.Load(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		figures(t, events, "online/value_loss", "online/entropy", "online/approx_kl")
 		return c
 	}
@@ -225,9 +200,7 @@ func TestOnlineRefuses(t *testing.T) {
 	save := func(head checkpoint.Head) string {
 		c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: head, Hidden: 8}, rand.New(rand.NewPCG(1, 1)))
 		file := filepath.Join(t.TempDir(), "net.safetensors")
-		if err := c.Save(file); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, c.Save(file))
 		return file
 	}
 	good, other := save(checkpoint.DQN), save(checkpoint.ActorCritic)

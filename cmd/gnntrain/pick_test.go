@@ -12,6 +12,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/learn/run"
 )
 
@@ -21,9 +22,7 @@ func writeRun(t *testing.T, path string, seed uint64, steps int, training map[st
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 4}, rand.New(rand.NewPCG(seed, 1)))
 	c.Manifest.Seed, c.Manifest.Training = seed, training
 	c.Manifest.Config = json.RawMessage(`{"seed":` + strconv.FormatUint(seed, 10) + `,"steps":` + strconv.Itoa(steps) + `}`)
-	if err := c.Save(path); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Save(path))
 }
 
 func TestPick(t *testing.T) {
@@ -35,9 +34,7 @@ func TestPick(t *testing.T) {
 	writeRun(t, "longer", 4, 20, map[string]float64{run.HeldOutScore: 0.1})
 	writeRun(t, "unjudged", 5, 10, nil)
 	typical := checkpoint.TypicalPods{Pods: []checkpoint.TypicalPod{{MilliCPU: 1000, GPUMilli: 190, Frequency: 1}}}
-	if err := typical.Save("b"); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, typical.Save("b"))
 
 	code, out, errs := gnntrain(t, ctx, "pick", "--out", "best", "a", "b", "c")
 	if code != exit.OK || !strings.Contains(out, "  seed 1: held-out score 0.5000, a\n* seed 2: held-out score 0.2500, b\n  seed 3:") {
@@ -67,21 +64,15 @@ func TestPickJudgesAgain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ctx := context.Background()
 	learned, err := checkpoint.Shipped("rule")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	lucky := checkpoint.Random(learned.Manifest.Architecture, rand.New(rand.NewPCG(1, 1)))
 	lucky.Manifest.Config, lucky.Manifest.Seed = learned.Manifest.Config, 77
 	lucky.Manifest.Training = map[string]float64{run.HeldOutScore: 0}
 	devices, err := checkpoint.Shipped("gpu-gnn")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	devices.Manifest.Training = map[string]float64{run.HeldOutScore: 0}
 	for path, c := range map[string]*checkpoint.Checkpoint{"learned": learned, "lucky": lucky, "devices": devices} {
-		if err := c.Save(path); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, c.Save(path))
 	}
 	for args, want := range map[string]string{"pick --out best learned lucky": "* seed 77",
 		"pick --out best --episodes 2 learned lucky": "* seed " + strconv.FormatUint(learned.Manifest.Seed, 10)} {

@@ -14,6 +14,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/learn"
 	"gnnsched/workload/record"
 )
@@ -42,9 +43,7 @@ environment: {scenario: training, nodes: {min: 4, max: 5}, turnover: 0, load: {m
 func TestTrainAndResume(t *testing.T) {
 	dir := t.TempDir()
 	config, out, events := filepath.Join(dir, "my.yaml"), filepath.Join(dir, "my.safetensors"), filepath.Join(dir, "events")
-	if err := os.WriteFile(config, []byte(tinyRun), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(config, []byte(tinyRun), 0o600))
 	stopped, stop := context.WithCancel(context.Background())
 	stop()
 	code, _, errs := gnntrain(t, stopped, "--config", config, "--out", out, "--events", events)
@@ -74,9 +73,7 @@ func TestTrainAndResume(t *testing.T) {
 func TestTrainOnRecord(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "prod.record")
 	w, err := record.Create(dir, record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	const begin = 1_700_000_000_000
 	for i := range 3 {
 		w.Node(record.Node{Name: fmt.Sprint("n", i), From: begin, MilliCPU: 8000, Memory: 32 << 30, Pods: 110})
@@ -99,16 +96,12 @@ func TestTrainOnRecord(t *testing.T) {
 		t.Fatalf("code %d: %s", code, errs)
 	}
 	c, err := checkpoint.Load(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if text := string(c.Manifest.Config); !strings.Contains(text, dir) {
 		t.Errorf("the checkpoint does not name the record: %s", text)
 	}
 	j, err := learn.ReadJob(out, c.Manifest.Config, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if to := j.Environment.Trace.To; to != 360 || j.HeldOut.Trace.From != to || j.HeldOut.Trace.To != 480 || j.Judge.Trace.From != 480 ||
 		j.Judge.Trace.To != 0 {
 		t.Errorf("learns until %v, is chosen on %+v, judged on %+v", to, j.HeldOut.Trace, j.Judge.Trace)
@@ -150,9 +143,7 @@ func TestPrintConfig(t *testing.T) {
 func TestTrainBadInput(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.yaml")
-	if err := os.WriteFile(bad, []byte("stepz: 3"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(bad, []byte("stepz: 3"), 0o600))
 	for want, args := range map[string][]string{
 		"stepz":                             {"--config", bad},
 		"no such file":                      {"--config", filepath.Join(dir, "none.yaml")},

@@ -19,6 +19,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/workers"
 )
 
@@ -36,9 +37,7 @@ func TestMain(m *testing.M) {
 func command(t *testing.T, dir string, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), asProgram+"=1")
 	return cmd
@@ -63,9 +62,7 @@ also: [{scenario: hetero80, nodes: {min: 9, max: 10}}]
 func written(t *testing.T, path string) *checkpoint.Checkpoint {
 	t.Helper()
 	c, err := checkpoint.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	delete(c.Manifest.Training, "seconds")
 	return c
 }
@@ -115,30 +112,20 @@ func (m *team) end(i int) {
 func TestRolloutsOnWorkers(t *testing.T) {
 	dir := t.TempDir()
 	server, err := workers.Serve(workers.Serving{Dir: filepath.Join(dir, "queue"), Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer server.Close()
-	if err := os.WriteFile(filepath.Join(dir, "my.yaml"), []byte(rolledRun), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "my.yaml"), []byte(rolledRun), 0o600))
 	train := func(name string, more ...string) *exec.Cmd {
 		return command(t, dir, append([]string{"--out", name, "--events", name + ".logs", "--queue", filepath.Join(dir, "queue")}, more...)...)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "longer.yaml"), []byte(strings.Replace(rolledRun, "horizon: 8", "horizon: 9", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "longer.yaml"), []byte(strings.Replace(rolledRun, "horizon: 8", "horizon: 9", 1)), 0o600))
 	longer := train("longer", "--config", "longer.yaml")
-	if err := longer.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, longer.Start())
 	if out, err := train("here", "--config", "my.yaml").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	want := written(t, filepath.Join(dir, "here"))
-	if err := longer.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, longer.Wait())
 	if reflect.DeepEqual(written(t, filepath.Join(dir, "longer")).Weights, want.Weights) {
 		t.Error("the rollouts do not matter")
 	}
@@ -153,9 +140,7 @@ func TestRolloutsOnWorkers(t *testing.T) {
 		name := fmt.Sprint("killed", runs)
 		state := filepath.Join(dir, name+".state")
 		killed := train(name, "--config", "my.yaml", "--workers", server.URL())
-		if err := killed.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, killed.Start())
 		for i := 0; ; i++ {
 			if _, err := os.Stat(state); err == nil {
 				break
@@ -170,9 +155,7 @@ func TestRolloutsOnWorkers(t *testing.T) {
 		var said bytes.Buffer
 		resumed := train(name, "--resume", "--workers", server.URL())
 		resumed.Stdout, resumed.Stderr = &said, &said
-		if err := resumed.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, resumed.Start())
 		ended := make(chan error, 1)
 		go func() { ended <- resumed.Wait() }()
 		for done := false; !done; {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 )
 
 // roles are the behaviours of the test binary. Start passes the name of one as the argument.
@@ -69,9 +70,7 @@ func start(t *testing.T, ctx context.Context, role string, progress func(string)
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "output")
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer f.Close()
 	err = Start(ctx, Command{
 		Args: []string{role}, Output: f,
@@ -98,9 +97,7 @@ func TestReady(t *testing.T) {
 		t.Fatalf("reports %q, error %v", reports, err)
 	}
 	var message struct{ PID int }
-	if err := json.Unmarshal([]byte(reports[2]), &message); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal([]byte(reports[2]), &message))
 	group, err := syscall.Getpgid(message.PID)
 	if err != nil || group != message.PID {
 		t.Errorf("the process is in group %d: %v", group, err)

@@ -20,6 +20,7 @@ import (
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
@@ -80,17 +81,13 @@ func TestManual(t *testing.T) {
 
 func TestWrongUseIsReported(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer taken.Close() //nolint:errcheck // the test is over
 	tmp := t.TempDir()
 	file := filepath.Join(tmp, "file")
 	pools := filepath.Join(tmp, "pools.yaml")
 	for path, text := range map[string]string{file: "x", pools: "pools:\n- name: a\n  cout: 1\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	fresh := filepath.Join(tmp, "cluster")
 	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
@@ -176,9 +173,7 @@ func TestPrintState(t *testing.T) {
 	stopped := kwok.State{Phase: kwok.Stopped, Dir: "/data/kwok", Kubeconfig: "/data/kwok/kubeconfig", CreatedAt: now.Add(-50 * time.Hour)}
 	var b bytes.Buffer
 	for _, s := range []kwok.State{ready, stopped} {
-		if err := printState(&b, s, now); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, printState(&b, s, now))
 		b.WriteString("\n")
 	}
 	golden.Check(t, "status.golden", b.String())
@@ -263,17 +258,10 @@ func TestDetached(t *testing.T) {
 // The nodes of a cluster made from a node list are valid and sort by name in the list's order.
 func TestNodeListKeepsItsOrder(t *testing.T) {
 	list, err := openb.LoadNodes(fatal.OpenBFile(t, "openb_node_list_gpu_node.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	pools := nodepool.Single(openb.ClusterNodes(openb.Sample(list, 200)), nodepool.InCapacity)
-	if err := nodepool.Validate(pools); err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, p := range pools {
-		names = append(names, p.NodeName(0))
-	}
+	fatal.If(t, nodepool.Validate(pools))
+	names := each.Map(pools, func(p nodepool.Pool) string { return p.NodeName(0) })
 	if len(names) < 200 || len(names) > 210 || !slices.IsSorted(names) {
 		t.Errorf("%d nodes, sorted by name: %v", len(names), slices.IsSorted(names))
 	}
@@ -283,9 +271,7 @@ func TestNodeListKeepsItsOrder(t *testing.T) {
 func TestPoolsOfARecord(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "prod.record")
 	w, err := record.Create(dir, record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w.Node(record.Node{Name: "gpu.example", From: 1000, MilliCPU: 96_000, Memory: 1 << 40, Pods: 250, GPU: 8, GPUModel: "A100",
 		Labels: `{"kubernetes.io/hostname":"gpu.example","kubernetes.io/arch":"arm64","topology.kubernetes.io/zone":"b"}`,
 		Taints: `[{"key":"nvidia.com/gpu","value":"present","effect":"NoSchedule"}]`, Extended: `{"example.com/fpga":"2"}`})
@@ -316,8 +302,6 @@ func TestPoolsOfARecord(t *testing.T) {
 // The reference has the flags as the commands have them.
 func TestFlagsPage(t *testing.T) {
 	page, err := cli.Reference(app(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	golden.Check(t, "../../../docs/reference/flags-kwokcluster.md", page)
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gnnsched/internal/fatal"
 )
 
 const data = `section,scenario,policy,than,metric,at,value,low,high,percent,p
@@ -23,12 +25,8 @@ scenarios,default,gpu-gnn,fgd,GPU allocation %,95,0.04,0.01,0.11,,
 // Rows of a data file become tables and plots.
 func TestTablesAndPlots(t *testing.T) {
 	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "docs/results/data"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, "docs/results/data/cpu.csv"), []byte(data), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(filepath.Join(root, "docs/results/data"), 0o755))
+	fatal.If(t, os.WriteFile(filepath.Join(root, "docs/results/data/cpu.csv"), []byte(data), 0o600))
 	for of, want := range map[string]string{
 		`cpu.csv scenario=hetero80 metric="over time,unscheduled" rows=policy columns=metric best=least names="over time:imbalance"`: "" +
 			"| policy | imbalance | unscheduled |\n|---|--:|--:|\n| `kube-scheduler` | 0.1001 | **6.9** |\n| `dqn` | **0.0856** | 1,005.6 |\n",
@@ -61,9 +59,7 @@ func TestTablesAndPlots(t *testing.T) {
 // Every table and plot of the docs is up to date. `make docs` renews them.
 func TestPagesAreFresh(t *testing.T) {
 	stale, err := render("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for path := range stale {
 		t.Errorf("%s is stale: run make docs", path)
 	}
@@ -95,9 +91,7 @@ func TestNumbersOfPages(t *testing.T) {
 	pages = append(pages, "../../README.md")
 	for _, path := range pages {
 		page, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		figures, err := figuresOf("../..", string(page))
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
@@ -114,9 +108,7 @@ func TestNumbersOfPages(t *testing.T) {
 // The test finds a changed figure.
 func TestChangedNumber(t *testing.T) {
 	figures, err := figuresOf("../..", "<!-- cites: cpu.csv section=verdicts scenario=foreign -->")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for text, want := range map[string]string{
 		"10.2 % less":             "",
 		"8.4 % less":              "8.4",

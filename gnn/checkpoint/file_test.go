@@ -46,8 +46,8 @@ func TestLoadTakesLittleMemory(t *testing.T) {
 		path := filepath.Join(dir, name)
 		if name == "long tail" {
 			fatal.If(t, random(MLP).Save(path))
-		} else if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
+		} else {
+			fatal.If(t, os.WriteFile(path, nil, 0o600))
 		}
 		if err := os.Truncate(path, size); err != nil { // a sparse file
 			t.Fatal(err)

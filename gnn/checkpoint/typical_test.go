@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 )
 
@@ -69,10 +70,7 @@ func TestShippedTypicalPods(t *testing.T) {
 		if pods == nil || !slices.Equal(pods.Family, config.Family) {
 			t.Fatalf("%s was trained on %v, its typical pods are of %v", name, config.Family, pods)
 		}
-		var sum float64
-		for _, p := range pods.Pods {
-			sum += p.Frequency
-		}
+		sum := each.Sum(pods.Pods, func(p TypicalPod) float64 { return p.Frequency })
 		if math.Abs(sum-1) > 1e-9 {
 			t.Errorf("%s: the frequencies add up to %v", name, sum)
 		}

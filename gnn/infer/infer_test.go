@@ -11,6 +11,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 )
 
@@ -170,11 +171,7 @@ func normalised(x, weight, bias []float64) []float64 {
 }
 
 func wide(x []float32) []float64 {
-	y := make([]float64, len(x))
-	for i, v := range x {
-		y[i] = float64(v)
-	}
-	return y
+	return each.Map(x, func(v float32) float64 { return float64(v) })
 }
 
 func sum(xs ...[]float64) []float64 {
@@ -188,11 +185,7 @@ func sum(xs ...[]float64) []float64 {
 }
 
 func scaled(x []float64, f float64) []float64 {
-	y := make([]float64, len(x))
-	for i, v := range x {
-		y[i] = v * f
-	}
-	return y
+	return each.Map(x, func(v float64) float64 { return v * f })
 }
 
 func rectified(x []float64) []float64 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 )
 
@@ -30,18 +31,12 @@ func TestReading(t *testing.T) {
 			for i := 1; i < len(readings); i++ {
 				parts, err := net.Attribute(readings[0], readings[i])
 				fatal.If(t, err)
-				sum := 0.0
-				for _, a := range parts {
-					sum += a.Part
-				}
+				sum := each.Sum(parts, func(a Attribution) float64 { return a.Part })
 				if want := float64(out.Scores[i] - out.Scores[0]); math.Abs(sum-want) > 1e-3*(1+math.Abs(want)) {
 					t.Errorf("%s %d: the parts add up to %v, the scores differ by %v", e, hidden, sum, want)
 				}
 			}
-			x := make([]float64, len(readings[0]))
-			for j, v := range readings[0] {
-				x[j] = float64(v)
-			}
+			x := each.Map(readings[0], func(v float32) float64 { return float64(v) })
 			gradient := make([]float64, len(x))
 			net.score(x, gradient)
 			for j := range x {

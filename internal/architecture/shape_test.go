@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"unicode/utf8"
+
+	"gnnsched/internal/fatal"
 )
 
 // Limits on the shape of the code. A reader holds this much in mind at a time.
@@ -37,9 +39,7 @@ func TestShape(t *testing.T) {
 	files := map[string]int{}
 	for _, s := range sources(t) {
 		text, err := os.ReadFile(filepath.Join(root, s.path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if !s.test {
 			files[s.folder]++
 			if n := bytes.Count(text, []byte("\n")); n > maxLines {
@@ -148,9 +148,7 @@ func oursOf(file *ast.File) map[string]string {
 func sources(t *testing.T) []source {
 	t.Helper()
 	all, err := tree()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return all
 }
 
@@ -165,9 +163,7 @@ func (s source) external() bool { return strings.HasSuffix(s.ast.Name.Name, "_te
 func TestImagesGetTheirSources(t *testing.T) {
 	lines := func(name string) []string {
 		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return strings.Split(string(text), "\n")
 	}
 	through := lines(".dockerignore")

@@ -9,16 +9,12 @@ import (
 
 	"github.com/xrash/smetrics"
 
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 )
 
 // Names returns the names of all.
-func Names[T any](all []T, name func(T) string) (out []string) {
-	for _, x := range all {
-		out = append(out, name(x))
-	}
-	return out
-}
+func Names[T any](all []T, name func(T) string) []string { return each.Map(all, name) }
 
 // Find returns the one of all with a name. what is as for Unknown.
 func Find[T any](what, name string, all []T, nameOf func(T) string) (found T, err error) {

@@ -265,9 +265,7 @@ func TestManual(t *testing.T) {
 	}
 	golden.Check(t, "weigh.8", out.String())
 	page, err := Reference(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	golden.Check(t, "weigh.md", page)
 }
 

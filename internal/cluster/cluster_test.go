@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"gonum.org/v1/gonum/stat"
 	"pgregory.net/rapid"
+
+	"gnnsched/internal/fatal"
 )
 
 func node() *Node {
@@ -258,9 +260,7 @@ func TestResourcesJSONRoundTrip(t *testing.T) {
 			Pods: rapid.Int64Range(0, 1000).Draw(t, "pods"),
 		}
 		b, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var again Resources
 		if err := json.Unmarshal(b, &again); err != nil || again != r {
 			t.Fatalf("%+v became %s became %+v: %v", r, b, again, err)
@@ -441,9 +441,7 @@ func TestJoiningIsWhatPlaceAdds(t *testing.T) {
 }
 
 func TestLinksValidate(t *testing.T) {
-	if err := links.Validate([]string{"a", "b", "c"}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, links.Validate([]string{"a", "b", "c"}))
 	for want, spoil := range map[string]func(*Links){
 		`distance: "hops" is not known; choose latency or price`:  func(l *Links) { l.Distance = "hops" },
 		"node.latency: NaN is not 0 to 100000":                    func(l *Links) { l.Node.Latency = math.NaN() },

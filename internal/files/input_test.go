@@ -62,9 +62,7 @@ func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	for _, text := range []string{"old", "new"} {
-		if err := Write(path, []byte(text), 0o640); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, Write(path, []byte(text), 0o640))
 	}
 	full := errors.New("full")
 	err := WriteBy(path, 0o600, func(w io.Writer) error {

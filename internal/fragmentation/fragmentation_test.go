@@ -13,6 +13,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/each"
 )
 
 func asks(cpu, gpu, milli int64) cluster.Resources {
@@ -67,10 +68,7 @@ func TestTypicalPodsAreBounded(t *testing.T) {
 	if len(pods) != maxShapes || pods[0].MilliCPU != 7 {
 		t.Fatalf("%d typical pods, the first %+v", len(pods), pods[0])
 	}
-	var sum float64
-	for _, p := range pods {
-		sum += p.Frequency
-	}
+	sum := each.Sum(pods, func(p Pod) float64 { return p.Frequency })
 	if math.Abs(sum-1) > 1e-9 {
 		t.Errorf("the frequencies add up to %v", sum)
 	}

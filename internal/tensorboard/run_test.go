@@ -19,6 +19,7 @@ import (
 	clocktest "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/tensorboard"
 )
@@ -85,12 +86,7 @@ func TestHistogram(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		values := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(-1e300, 1e300), rapid.Float64(), rapid.Float64Range(-1, 1),
 			rapid.SampledFrom([]float64{0, 1, math.NaN(), math.Inf(1), math.MaxFloat64, -math.MaxFloat64})), 0, 50).Draw(rt, "values")
-		var finite []float64
-		for _, v := range values {
-			if !math.IsNaN(v) && !math.IsInf(v, 0) {
-				finite = append(finite, v)
-			}
-		}
+		finite := each.Filter(values, func(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) })
 		dir := t.TempDir()
 		write(t, dir, noon, func(r *tensorboard.Run) { r.Histogram("weights", 3, values) })
 		events := decode(t, eventFiles(t, dir)[0])[1:]
@@ -131,9 +127,7 @@ func TestSecondRun(t *testing.T) {
 	write(t, dir, noon.Add(time.Second), func(r *tensorboard.Run) { r.Scalar("x", 3, 3) })
 	var steps []int64
 	for _, file := range eventFiles(t, dir) {
-		for _, e := range decode(t, file)[1:] {
-			steps = append(steps, e.get("step").Int())
-		}
+		steps = append(steps, each.Map(decode(t, file)[1:], func(e node) int64 { return e.get("step").Int() })...)
 	}
 	if !slices.Equal(steps, []int64{1, 2, 3}) {
 		t.Errorf("steps %v", steps)

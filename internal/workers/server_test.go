@@ -312,9 +312,7 @@ func TestShelf(t *testing.T) {
 	}}
 	take := func(names ...string) {
 		t.Helper()
-		if err := s.take(t.Context(), names); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.take(t.Context(), names))
 	}
 	take("world", "net")
 	take("world")

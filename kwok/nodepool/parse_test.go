@@ -269,9 +269,7 @@ func FuzzParse(f *testing.F) {
 func TestHowToParses(t *testing.T) {
 	const page = "docs/how-to/simulate.md"
 	text, err := os.ReadFile("../../" + page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, file, found := strings.Cut(string(text), "```yaml\npools:")
 	file, _, _ = strings.Cut(file, "```")
 	if !found {

@@ -21,6 +21,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	kubetesting "k8s.io/client-go/testing"
 	"pgregory.net/rapid"
+
+	"gnnsched/internal/each"
+	"gnnsched/internal/fatal"
 )
 
 func poolGen() *rapid.Generator[[]Pool] {
@@ -63,9 +66,7 @@ func TestReconcileReachesThePools(t *testing.T) {
 				t.Fatalf("the second time it did %+v, %v", again, err)
 			}
 			list, err := cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			got := map[string]*corev1.Node{}
 			for i := range list.Items {
 				got[list.Items[i].Name] = &list.Items[i]
@@ -113,12 +114,7 @@ func checkNode(t *rapid.T, want, got *corev1.Node, foreignTaint corev1.Taint) {
 	}
 	got = got.DeepCopy()
 	delete(got.Labels, "others/label")
-	var taints []corev1.Taint
-	for _, taint := range got.Spec.Taints {
-		if taint.Key != foreignTaint.Key {
-			taints = append(taints, taint)
-		}
-	}
+	taints := each.Filter(got.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key != foreignTaint.Key })
 	for _, d := range []string{
 		cmp.Diff(want.Labels, got.Labels), cmp.Diff(want.Annotations, got.Annotations),
 		cmp.Diff(want.Spec.Taints, taints, cmpopts.EquateEmpty()),
@@ -213,9 +209,7 @@ func devicePools() *rapid.Generator[[]Pool] {
 			}
 			p.Devices = append(p.Devices, d)
 		}
-		if err := Validate([]Pool{p}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, Validate([]Pool{p}))
 		return []Pool{p}
 	})
 }

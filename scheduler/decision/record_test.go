@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy"
 )
@@ -74,10 +75,7 @@ func TestBook(t *testing.T) {
 	}
 	for i := range 7 {
 		b.Decided(chosen(i))
-		var names []string
-		for _, r := range b.Last(Query{}) {
-			names = append(names, r.Pod)
-		}
+		names := each.Map(b.Last(Query{}), func(r Record) string { return r.Pod })
 		var want []string
 		for k := i; k >= 0 && k > i-3; k-- {
 			want = append(want, fmt.Sprint("web-", k))
@@ -117,10 +115,7 @@ func TestAfter(t *testing.T) {
 		{3, 2, []string{"web-6", "web-5"}}, {3, 0, nil},
 	} {
 		got, total := b.After(c.n, c.limit)
-		var names []string
-		for _, r := range got {
-			names = append(names, r.Pod)
-		}
+		names := each.Map(got, func(r Record) string { return r.Pod })
 		if total != 7 || !reflect.DeepEqual(names, c.want) {
 			t.Errorf("after %d, at most %d: %v of %d, want %v of 7", c.n, c.limit, names, total, c.want)
 		}
@@ -147,10 +142,7 @@ func TestHostileTexts(t *testing.T) {
 	if len(text) > 200_000 || bytes.ContainsAny(text, "\n\x1b") || strings.Contains(string(text), "\u202e") {
 		t.Errorf("%d bytes: %.300q", len(text), text)
 	}
-	refused := 0
-	for _, f := range r.Refused {
-		refused += f.Nodes
-	}
+	refused := each.Sum(r.Refused, func(f Refusal) int { return f.Nodes })
 	if len(r.Refused) != maxReasons || refused != 1000 {
 		t.Errorf("%d reasons for %d nodes", len(r.Refused), refused)
 	}

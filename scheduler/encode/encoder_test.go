@@ -129,9 +129,7 @@ func TestIncremental(t *testing.T) {
 			pod := &cluster.Pod{Requests: drawRequests(t)}
 			candidates := drawCandidates(t, len(s.Nodes))
 			got := e.Encode(s, pod, candidates)
-			if err := got.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, got.Validate())
 			sameGraph(t, got, New(feature.Default()).Encode(s, pod, candidates))
 			checkStamps(t, last, got)
 			last = got.Clone()

@@ -11,15 +11,14 @@ import (
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
 )
 
 // withDevices returns a layout that reads devices.
 func withDevices(t testing.TB) *feature.Layout {
 	l, err := feature.NewLayout([]string{"base", "devices"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return l
 }
 

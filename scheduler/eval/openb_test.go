@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	contenders "gnnsched/scheduler/eval/contender"
@@ -40,10 +41,7 @@ func TestOpenBScenarios(t *testing.T) {
 	} {
 		all, err := eval.ChooseScenarios([]string{name}, dir)
 		fatal.If(t, err)
-		var names []string
-		for _, s := range all {
-			names = append(names, s.Name)
-		}
+		names := each.Map(all, func(s eval.Scenario) string { return s.Name })
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/workload/record"
 )
@@ -49,10 +50,7 @@ func TestSelect(t *testing.T) {
 		if err != nil {
 			return err.Error()
 		}
-		var out []string
-		for _, x := range s {
-			out = append(out, x.Name)
-		}
+		out := each.Map(s, func(x Scenario) string { return x.Name })
 		return strings.Join(out, " ")
 	}
 	for pattern, want := range map[string]string{
@@ -174,9 +172,7 @@ func TestReadAddsNodes(t *testing.T) {
 func TestScenarioInTheDocs(t *testing.T) {
 	const page = "docs/reference/scenario-file.md"
 	text, err := os.ReadFile("../../" + page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, rest, _ := strings.Cut(string(text), "\n```yaml\n")
 	example, _, _ := strings.Cut(rest, "\n```")
 	if s, err := Read(page, []byte(example)); err != nil || len(s) != 1 {

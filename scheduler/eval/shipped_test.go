@@ -13,6 +13,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
@@ -299,12 +300,7 @@ func TestTaintsCountForPodsWithGPUs(t *testing.T) {
 	} {
 		env := gpuEnvironment(t, x.taints)
 		fatal.If(t, env.Reset(5))
-		open := 0
-		for _, n := range env.Snapshot().Nodes {
-			if env.Typical().Open(n) {
-				open++
-			}
-		}
+		open := each.Count(env.Snapshot().Nodes, func(n *cluster.Node) bool { return env.Typical().Open(n) })
 		if all := len(env.Snapshot().Nodes); (open == all) != x.whole {
 			t.Errorf("%+v: %d of %d nodes are open", x.taints, open, all)
 		}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
@@ -124,10 +125,7 @@ func TestExactWilcoxonAgainstEnumeration(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SliceOfN(rapid.Map(rapid.IntRange(-6, 6), func(i int) float64 { return float64(i) }), 1, 9).Draw(t, "differences")
 		ranks, sum, _ := signedRanks(d)
-		most := 0
-		for _, r := range ranks {
-			most += r
-		}
+		most := each.Sum(ranks, func(r int) int { return r })
 		far := 0
 		for signs := range 1 << len(ranks) {
 			s := 0

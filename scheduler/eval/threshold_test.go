@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 )
 
@@ -83,10 +84,7 @@ func TestJudge(t *testing.T) {
 		threshold(t, "ma*: base.cpuStd + 2*other.cpuStd + 1 < 1.2"),
 	}
 	fatal.If(t, c.Judge(given))
-	var got []string
-	for _, v := range c.Verdicts {
-		got = append(got, v.String())
-	}
+	got := each.Map(c.Verdicts, Verdict.String)
 	want := `PASS other.cpuStd <= 0.5*base.cpuStd (0.05 and 0.05, p 1)
 FAIL ma*: base.cpuStd + 2*other.cpuStd + 1 < 1.2 (1.2 and 1.2, p 1)
 FAIL other.unscheduled <= base.unscheduled (3.5 and 2, p 0.75)`

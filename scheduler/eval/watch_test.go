@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	policies "gnnsched/scheduler/eval/contender"
@@ -145,12 +146,7 @@ func TestSummarise(t *testing.T) {
 			t.Fatalf("%+v", w)
 		}
 		for i, v := range w.Quantiles {
-			least := 0
-			for _, x := range all {
-				if x <= v {
-					least++
-				}
-			}
+			least := each.Count(all, func(x float64) bool { return x <= v })
 			if float64(least) < eval.Quantiles[i]*float64(len(all)) || !slices.Contains(all, v) {
 				t.Fatalf("quantile %v of %v is %v", eval.Quantiles[i], all, v)
 			}

@@ -11,6 +11,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/internal/golden"
@@ -240,10 +241,7 @@ func addsUp(t *testing.T, r decision.Record, other decision.Candidate, net *infe
 	t.Helper()
 	c, err := compare(r.Best[0], other, net)
 	fatal.If(t, err)
-	sum := 0.0
-	for _, part := range c.parts {
-		sum += part.Part
-	}
+	sum := each.Sum(c.parts, func(part infer.Attribution) float64 { return part.Part })
 	if math.Abs(sum-c.margin()) > 1e-3*(1+math.Abs(c.margin())) {
 		t.Errorf("%s: the parts of %s add up to %v, the margin is %v", r.Policy, other.Node, sum, c.margin())
 	}

@@ -193,9 +193,7 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	before, err := o.Cost()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	then, known := o.After(p, "b")
 	if _, there := o.After(p, "c"); there || !known {
 		t.Error("a node that is not there has a cost")

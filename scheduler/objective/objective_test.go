@@ -8,6 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
+	"gnnsched/internal/fatal"
 )
 
 // at returns a node of 10 CPUs and 10 GiB with a pod that requests the given tenths of them.
@@ -55,19 +57,14 @@ func TestCost(t *testing.T) {
 type pods struct{}
 
 func (pods) Name() string { return "pods" }
-func (pods) Cost(nodes []*cluster.Node) (sum float64) {
-	for _, n := range nodes {
-		sum += float64(n.Requested.Pods)
-	}
-	return sum
+func (pods) Cost(nodes []*cluster.Node) float64 {
+	return each.Sum(nodes, func(n *cluster.Node) float64 { return float64(n.Requested.Pods) })
 }
 
 // A tracker of a changing cluster gives the same costs as a computation from each state.
 func TestTrackerFollows(t *testing.T) {
 	mix := Mix{{pods{}, 2}}
-	for _, term := range Terms {
-		mix = append(mix, Weighted{term, 0.5})
-	}
+	mix = append(mix, each.Map(Terms, func(term Term) Weighted { return Weighted{term, 0.5} })...)
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := make([]*cluster.Node, rapid.IntRange(0, 12).Draw(t, "nodes"))
 		for i := range nodes {
@@ -167,9 +164,7 @@ func TestTextRoundTrip(t *testing.T) {
 			m = Mix{{Pack{}, 1}}
 		}
 		text, err := m.MarshalText()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var again Mix
 		if err := again.UnmarshalText(text); err != nil || again.Name() != m.Name() || len(again) != len(m) || again[0] != m[0] {
 			t.Fatalf("%s became %v: %v", text, again, err)

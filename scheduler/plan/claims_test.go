@@ -17,6 +17,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/moves"
 	"gnnsched/scheduler/replay"
@@ -278,9 +279,7 @@ func TestClaimsProperty(t *testing.T) {
 			state := at(t, s)
 			before := devices(state)
 			m, err := Find(t.Context(), state, Limits{Chains: seed%2 == 0}, by)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if after := devices(state); !slices.Equal(before, after) {
 				t.Errorf("seed %d, %s: %v was left as %v", seed, search.Name, before, after)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
@@ -327,11 +328,8 @@ func TestWithout(t *testing.T) {
 
 func waiting(p *record.Pod) { p.Bound, p.Node = 0, "" }
 
-func podsOf(list []Unplaced) (out []string) {
-	for _, u := range list {
-		out = append(out, u.Pod)
-	}
-	return out
+func podsOf(list []Unplaced) []string {
+	return each.Map(list, func(u Unplaced) string { return u.Pod })
 }
 
 // At the busiest time more pods are there than at the end. The output names the losses and what cannot be judged.

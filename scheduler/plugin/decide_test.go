@@ -536,9 +536,7 @@ func TestStartSaysHowPreferencesCount(t *testing.T) {
 		log := funcr.New(func(prefix, args string) { lines = append(lines, prefix+" "+args) }, funcr.Options{})
 		raw := fmt.Sprintf(`{"policy": "best-fit", "preferences": %q}`, given)
 		args, err := DecodeArgs(&runtime.Unknown{Raw: []byte(raw)}, profile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if _, err := newLearnedScore(klog.NewContext(b.ctx, log), args, b.sched.Profiles[profile], b.reservations()); err != nil {
 			t.Fatal(err)
 		}

@@ -321,9 +321,7 @@ func TestAnotherSchedulerWasFirst(t *testing.T) {
 	pending := func() *resourceapi.ResourceClaim {
 		t.Helper()
 		c, err := claims.Get(t.Context(), "pending", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return c
 	}
 	attempt := func(between func(on string)) string {

@@ -18,6 +18,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/promapi"
 	"gnnsched/scheduler/objective"
@@ -68,13 +69,8 @@ func costsMeasuredUsage(t *testing.T, objective string, want float64) {
 	for _, n := range []*v1.Node{idle, hot} {
 		b.sched.Cache.AddNode(b.log, n)
 	}
-	measured := func() (n int) {
-		for _, v := range b.learner.mirror.snapshot.Nodes {
-			if v.Usage != nil {
-				n++
-			}
-		}
-		return n
+	measured := func() int {
+		return each.Count(b.learner.mirror.snapshot.Nodes, func(v *cluster.Node) bool { return v.Usage != nil })
 	}
 	pod := st.MakePod().Name("waiting").UID("waiting").SchedulerName(profile).Req(map[v1.ResourceName]string{"cpu": "500m"}).Obj()
 	for range 1000 { // the first measurement is on its way

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy/preference"
 )
@@ -203,16 +204,13 @@ func (b *bed) deploy(t *testing.T, profile string, pods []*v1.Pod) (names []stri
 }
 
 // play deploys a kind once and returns its measures.
-func (s *suite) play(t *testing.T, b *bed, profile string, k kind) (out []int) {
+func (s *suite) play(t *testing.T, b *bed, profile string, k kind) []int {
 	t.Helper()
 	var nodes []*v1.Node
 	for _, name := range b.deploy(t, profile, s.pods[k.name]) {
 		nodes = append(nodes, s.cluster.nodes[slices.IndexFunc(s.cluster.nodes, func(n *v1.Node) bool { return n.Name == name })])
 	}
-	for _, m := range k.measures {
-		out = append(out, m.of(nodes))
-	}
-	return out
+	return each.Map(k.measures, func(m measure) int { return m.of(nodes) })
 }
 
 // suiteProfiles are the profiles that must satisfy preferences: networks and heuristics, for GPUs
@@ -313,10 +311,7 @@ func TestReplicasTakeSeveralNodes(t *testing.T) {
 		b := newBed(t, profile, args, s.objects...)
 		b.load(t, mixedNodes(t))
 		for _, p := range []string{profile, defaultProfile} {
-			used := map[string]bool{}
-			for _, name := range b.deploy(t, p, s.pods["deployment"]) {
-				used[name] = true
-			}
+			used := each.Set(b.deploy(t, p, s.pods["deployment"]))
 			if len(used) != 3 {
 				t.Errorf("%s puts three replicas on %v", p, slices.Collect(maps.Keys(used)))
 			}

@@ -21,6 +21,7 @@ import (
 	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/experience"
@@ -48,10 +49,7 @@ func TestDecisionOfAHeuristic(t *testing.T) {
 	fatal.If(t, err)
 	b.sched.Profiles[profile].RunPostBindPlugins(b.ctx, state, pod, pod.Spec.NodeName)
 	d := <-heard
-	var nodes []string
-	for _, c := range d.Best {
-		nodes = append(nodes, c.Node)
-	}
+	nodes := each.Map(d.Best, func(c decision.Candidate) string { return c.Node })
 	if !slices.Equal(nodes, []string{"b", "c", "a"}) || d.Best[0].Score <= d.Best[1].Score {
 		t.Errorf("best %v", d.Best)
 	}
@@ -493,10 +491,7 @@ func attempts(b *testing.B, nodes int, mode string) func(i int) {
 func BenchmarkRecording(b *testing.B) {
 	for _, nodes := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint(nodes, " nodes"), func(b *testing.B) {
-			var attempt []func(int)
-			for _, mode := range costModes {
-				attempt = append(attempt, attempts(b, nodes, mode))
-			}
+			attempt := each.Map(costModes, func(mode string) func(int) { return attempts(b, nodes, mode) })
 			const block = 64
 			micros := make([][]float64, len(costModes)) // of an attempt, by mode and round
 			for n := 0; n < max(b.N, 32*block); n += block {

@@ -44,6 +44,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/kuberelease"
 	"gnnsched/internal/logging"
@@ -242,12 +243,7 @@ func (l *lab) place(t *testing.T, p *v1.Pod) (node string, others int) {
 	})
 	all, err := l.client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	fatal.If(t, err)
-	for _, x := range all.Items {
-		if x.Spec.NodeName == node && x.Name != p.Name {
-			others++
-		}
-	}
-	return node, others
+	return node, each.Count(all.Items, func(x v1.Pod) bool { return x.Spec.NodeName == node && x.Name != p.Name })
 }
 
 // byNetwork places pods and checks that each gets the node that the suggestions rank first.
@@ -279,12 +275,7 @@ func (l *lab) shown(t *testing.T, s *site) {
 	t.Helper()
 	all, err := l.client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	fatal.If(t, err)
-	bound := 0
-	for _, p := range all.Items {
-		if p.Spec.NodeName != "" {
-			bound++
-		}
-	}
+	bound := each.Count(all.Items, func(p v1.Pod) bool { return p.Spec.NodeName != "" })
 	fatal.Until(t, "the server to see the pods", func() error {
 		_, body := s.ask(t, http.MethodGet, "/v1/state", "")
 		var got state

@@ -132,9 +132,7 @@ func TestBindingWithoutAnswer(t *testing.T) {
 					}
 					client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: rebinding{b},
 						ContentConfig: rest.ContentConfig{ContentType: content}})
-					if err != nil {
-						t.Fatal(err)
-					}
+					fatal.If(t, err)
 					err = client.CoreV1().Pods("default").Bind(t.Context(), &corev1.Binding{
 						ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "old"}, Target: corev1.ObjectReference{Kind: "Node", Name: "n"},
 					}, metav1.CreateOptions{})

@@ -357,9 +357,7 @@ func (l *lab) checkCards(t *testing.T, r decision.Record, held []string, runnerU
 		t.Errorf("%s: best nodes %+v, want %s and %s", r.Pod, r.Best, here, there)
 	}
 	var text strings.Builder
-	if err := explain.Write(&text, r, nil); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, explain.Write(&text, r, nil))
 	for _, want := range []string{"the policy chose " + here + ".", "it would have chosen " + there + ".",
 		"0.46   gpu      " + r.Claimed[0].Claim} {
 		if !strings.Contains(text.String(), want) {

@@ -237,9 +237,7 @@ func TestWrittenIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := policytest.DrawProfile(t)
 		text, err := WriteStockConfig(want, rapid.String().Draw(t, "comment"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got, err := parseStockConfig(text)
 		if d := cmp.Diff(want, got); d != "" || err != nil {
 			t.Fatalf("%v: %s\n%s", err, d, text)
@@ -309,9 +307,7 @@ func TestRefuses(t *testing.T) {
 		"profiles: [{plugins: {score: {enabled: [{name: NodeResourcesFit, weight: 2000000000}]}}}]": "weight is 2000000000",
 	} {
 		path := filepath.Join(t.TempDir(), "file.yaml")
-		if err := os.WriteFile(path, []byte(stockHeader+body), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(stockHeader+body), 0o600))
 		_, err := ReadStockConfig(path)
 		if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v; want %q", body, err, want)
@@ -335,9 +331,7 @@ func TestWriteGolden(t *testing.T) {
 		[]stock.Point{{Utilization: 0, Score: 3}, {Utilization: 100, Score: 9}}, true
 	p.Weights.Balanced, p.Fit = 0, []stock.Weighted{{Resource: stock.CPU, Weight: 3}, {Resource: stock.GPU, Weight: 17}}
 	text, err := WriteStockConfig(p, "Two lines,\nand a hostile\rone: \x1b[31m\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	golden.Check(t, "written.yaml", string(text))
 }
 
@@ -355,9 +349,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		text, err := WriteStockConfig(p, string(b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		again, err := parseStockConfig(text)
 		if d := cmp.Diff(p, again); d != "" || err != nil {
 			t.Fatalf("%v: %s", err, d)

@@ -183,9 +183,7 @@ func (l *lab) testEndpoint(t *testing.T) {
 // A loaded network goes on deciding after its file is deleted.
 func (l *lab) testModelDeleted(t *testing.T, file string) {
 	ns := l.namespace(t, "deleted")
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Remove(file))
 	fatal.Until(t, "the loss to be noticed", func() error {
 		if l.metrics(t).sum("gnnsched_checkpoint_loads_total", "profile", "gnn", "result", "error") == 0 {
 			return fmt.Errorf("no failed load is counted")
@@ -309,9 +307,7 @@ func (l *lab) testLearnerStandsBy(t *testing.T) {
 	log.wait(t, l, `Standby: another scheduler leads" "leader"="other"`)
 	written := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 32},
 		rand.New(rand.NewPCG(8, 8)))
-	if err := written.Save(file); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, written.Save(file))
 	fatal.Until(t, "the standby to load what another process wrote", func() error {
 		if n := log.count("Network loaded"); n != 2 {
 			return fmt.Errorf("%d networks loaded", n)

@@ -34,6 +34,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
 	"gnnsched/kwok/nodepool"
@@ -61,15 +62,10 @@ func (l *lines) context(ctx context.Context) context.Context {
 func (l *lines) count(text string) (n int) { return l.countFrom(0, text) }
 
 // countFrom is count without the first lines.
-func (l *lines) countFrom(begin int, text string) (n int) {
+func (l *lines) countFrom(begin int, text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, line := range l.all[begin:] {
-		if strings.Contains(line, text) {
-			n++
-		}
-	}
-	return n
+	return each.Count(l.all[begin:], func(line string) bool { return strings.Contains(line, text) })
 }
 
 // text returns all lines.
@@ -563,9 +559,7 @@ func TestCheckHealth(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			u, err := url.Parse(c.url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			timeout := 5 * time.Second
 			if name == "slow" {
 				timeout = 50 * time.Millisecond

@@ -16,6 +16,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/scheduler/decision"
@@ -214,9 +215,7 @@ func (l *lab) stoppedBecause(t *testing.T) string {
 	t.Helper()
 	lease, err := l.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(context.Background(), userconfig.ShareLeaseOf(DefaultProfile),
 		metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return lease.Annotations[canary.StoppedAnnotation]
 }
 
@@ -337,12 +336,7 @@ func (l *lab) testShares(t *testing.T) {
 	)
 	fatal.If(t, err)
 	fatal.Until(t, "the refused pods to get the room", func() error {
-		n := 0
-		for _, p := range l.pods(t, ns) {
-			if p.Spec.NodeName != "" {
-				n++
-			}
-		}
+		n := each.Count(l.pods(t, ns), func(p corev1.Pod) bool { return p.Spec.NodeName != "" })
 		if n != 9 { // two are deleted, two are new
 			return fmt.Errorf("%d pods have a node", n)
 		}

@@ -204,9 +204,7 @@ func TestTwoSchedulersShareNodes(t *testing.T) {
 func (l *lab) lead(t *testing.T, name string) (end func()) {
 	t.Helper()
 	decoded, err := Config{Profiles: []Profile{{SchedulerName: name, Args: Args{Policy: "best-fit"}}}, QPS: 1000}.Decode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	access := rest.CopyConfig(l.cluster.REST())
 	access.QPS, access.Burst = 1000, 2000
 	client := kubernetes.NewForConfigOrDie(access)
@@ -310,8 +308,6 @@ func (l *lab) deploy(t *testing.T, namespace string, x deployment) {
 func (l *lab) zoneOf(t *testing.T, p corev1.Pod) string {
 	t.Helper()
 	n, err := l.client.CoreV1().Nodes().Get(t.Context(), p.Spec.NodeName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return n.Labels[corev1.LabelTopologyZone]
 }

@@ -243,8 +243,8 @@ func newGuard(t *testing.T, to *rest.Config) *guard {
 		var role rbacv1.ClusterRole
 		if err := docs.Decode(&role); errors.Is(err, io.EOF) {
 			break
-		} else if err != nil {
-			t.Fatal(err)
+		} else {
+			fatal.If(t, err)
 		}
 		g.rules = append(g.rules, role.Rules...)
 	}

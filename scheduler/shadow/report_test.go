@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
@@ -45,11 +46,7 @@ func TestBlocks(t *testing.T) {
 
 // blocksOf makes blocks of a second with the given gains.
 func blocksOf(gains ...float64) []Block {
-	var out []Block
-	for _, g := range gains {
-		out = append(out, Block{Seconds: 1, Theirs: 1, Ours: 1 - g})
-	}
-	return out
+	return each.Map(gains, func(g float64) Block { return Block{Seconds: 1, Theirs: 1, Ours: 1 - g} })
 }
 
 // The interval is Student's t interval: for 1 to 5 with four degrees of freedom, 3 ± 2.7764 · 1.5811 / √5.

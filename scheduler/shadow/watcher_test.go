@@ -22,6 +22,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/memcluster"
@@ -378,10 +379,7 @@ func TestClustersFollow(t *testing.T) {
 			p := pod(fmt.Sprint("p", i)).Req(map[v1.ResourceName]string{v1.ResourceCPU: cpu}).Obj()
 			bound[p.Name] = b.binds(p, rapid.SampledFrom(names).Draw(rt, "node"))
 		}
-		var nodes []v1.Node
-		for _, n := range names {
-			nodes = append(nodes, *node(n))
-		}
+		nodes := each.Map(names, func(n string) v1.Node { return *node(n) })
 		var pods []v1.Pod
 		for _, p := range bound {
 			pods = append(pods, *p)

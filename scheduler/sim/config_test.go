@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/objective"
@@ -110,13 +111,8 @@ func TestDraws(t *testing.T) {
 	}
 }
 
-func count(pods []int32, name string, e *Env) (n int) {
-	for _, p := range pods {
-		if e.arrivals.deployments[p].pod.Name == name {
-			n++
-		}
-	}
-	return n
+func count(pods []int32, name string, e *Env) int {
+	return each.Count(pods, func(p int32) bool { return e.arrivals.deployments[p].pod.Name == name })
 }
 
 // The load before the first arrival is random and never over Config.Initial.

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/workload"
 )
@@ -131,10 +132,7 @@ func TestLoss(t *testing.T) {
 				e.Step(0)
 			}
 			o := e.Outcome()
-			var running int64
-			for _, n := range e.Snapshot().Nodes {
-				running += n.Requested.Pods
-			}
+			running := each.Sum(e.Snapshot().Nodes, func(n *cluster.Node) int64 { return n.Requested.Pods })
 			if o.Evicted == 0 || o.Nodes != 27 || o.Placed+o.Unscheduled != o.Arrived || turnover == 0 && int(running) != o.Placed {
 				t.Errorf("%d pods run: %+v", running, o)
 			}
@@ -184,12 +182,7 @@ func TestAttributes(t *testing.T) {
 		}
 		needy := false
 		for _, a := range env.Plan() {
-			allowed := 0
-			for _, n := range env.source.nodes(seed) {
-				if n.Fit(a.Pod) == cluster.Fits {
-					allowed++
-				}
-			}
+			allowed := each.Count(env.source.nodes(seed), func(n *cluster.Node) bool { return n.Fit(a.Pod) == cluster.Fits })
 			if allowed == 0 {
 				t.Fatalf("seed %d: %+v fits on no empty node", seed, a.Pod)
 			}
@@ -281,10 +274,7 @@ func TestPlan(t *testing.T) {
 			}
 			left--
 		}
-		var used int64
-		for _, n := range env.Snapshot().Nodes {
-			used += n.Requested.Pods
-		}
+		used := each.Sum(env.Snapshot().Nodes, func(n *cluster.Node) int64 { return n.Requested.Pods })
 		if int(used) != len(running)-left {
 			t.Fatalf("%d pods run, %d were placed and %d of them left", used, len(running), left)
 		}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
@@ -87,10 +88,7 @@ func TestInflation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64Range(0, 1000).Draw(t, "seed")
 		fatal.If(t, e.Reset(seed))
-		var names []string
-		for _, n := range e.Snapshot().Nodes {
-			names = append(names, n.Name)
-		}
+		names := each.Map(e.Snapshot().Nodes, func(n *cluster.Node) string { return n.Name })
 		orders[strings.Join(names, "")] = true
 		plan := e.Plan()
 		var asked int64

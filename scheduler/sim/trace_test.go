@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
@@ -82,10 +83,7 @@ func dispersion(t workload.Trace, window float64) float64 {
 
 // likeness returns the correlation between the requests of successive arrivals.
 func likeness(t workload.Trace) float64 {
-	cpu := make([]float64, len(t))
-	for i, a := range t {
-		cpu[i] = float64(a.Deployment.Shape.Requests.MilliCPU)
-	}
+	cpu := each.Map(t, func(a workload.Arrival) float64 { return float64(a.Deployment.Shape.Requests.MilliCPU) })
 	return stat.Correlation(cpu[1:], cpu[:len(cpu)-1], nil)
 }
 

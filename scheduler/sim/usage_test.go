@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
 	"gnnsched/workload/usage"
@@ -222,11 +224,8 @@ func TestUsageKnown(t *testing.T) {
 		}
 	}
 	c.Usage.Known = 0.5
-	which := func(seed uint64) (out []bool) {
-		for _, d := range newEnv(t, c, seed).arrivals.deployments {
-			out = append(out, d.pod.Usage != nil)
-		}
-		return out
+	which := func(seed uint64) []bool {
+		return each.Map(newEnv(t, c, seed).arrivals.deployments, func(d deployment) bool { return d.pod.Usage != nil })
 	}
 	one, again, another := which(5), which(5), which(6)
 	if !slices.Equal(one, again) || slices.Equal(one, another) || !slices.Contains(one, true) || !slices.Contains(one, false) {
@@ -256,9 +255,7 @@ traffic:
   network: {node: {latency: 1, bandwidth: 8e3}, rack: {latency: 2, bandwidth: 8e3}, zone: {latency: 9, price: 1, bandwidth: 4e3}}
 objective: traffic=1,overload=0.5
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return c
 }
 
@@ -360,10 +357,7 @@ func TestBeyondOverSeveralPartners(t *testing.T) {
 
 // divide divides a rate of 600 among pods.
 func divide(peers []cluster.Peer) {
-	var pods float64
-	for _, p := range peers {
-		pods += float64(p.Pods)
-	}
+	pods := each.Sum(peers, func(p cluster.Peer) float64 { return float64(p.Pods) })
 	for i := range peers {
 		peers[i].Rate = 600 * float64(peers[i].Pods) / pods
 	}

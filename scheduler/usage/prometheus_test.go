@@ -395,9 +395,7 @@ func TestQueriesScrapedTwice(t *testing.T) {
 		text += fmt.Sprintf("- interval: 30s\n  promql_expr_test: [{expr: '%s', eval_time: 5m}]\n", defaultQueries[name])
 	}
 	file := filepath.Join(t.TempDir(), "tests.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte(text), 0o600))
 	if out, err := exec.Command(tool, "test", "rules", file).CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -441,9 +439,7 @@ func TestMetricsAPI(t *testing.T) {
 			}))
 			defer server.Close()
 			p, err := newPoller(Config{Source: MetricsAPISource}, &rest.Config{Host: server.URL}, webPods, clk)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			p.poll(t.Context(), klog.Background())
 			table := p.store.current()
 			if c.bad {

@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 )
 
@@ -32,9 +34,7 @@ func (d fakeDirectory) Workload(namespace, pod string) (string, bool) {
 func config(t testing.TB) Config {
 	t.Helper()
 	c := Config{Source: MetricsAPISource}
-	if err := c.Default(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Default())
 	return c
 }
 
@@ -205,11 +205,8 @@ func TestSeriesProperties(t *testing.T) {
 // Throttled CPU counts with its measurement. Where it is missing or impossible, it is unknown.
 func TestThrottled(t *testing.T) {
 	type at struct{ wanted, lost float64 }
-	lost := func(values ...float64) (out []nodeValue) {
-		for _, v := range values {
-			out = append(out, nodeValue{[]string{"a"}, v})
-		}
-		return out
+	lost := func(values ...float64) []nodeValue {
+		return each.Map(values, func(v float64) nodeValue { return nodeValue{[]string{"a"}, v} })
 	}
 	for name, c := range map[string]struct {
 		samples  []nodeValue

@@ -24,6 +24,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/promapi"
 )
 
@@ -242,9 +243,7 @@ func TestStartWaitsForTheNodes(t *testing.T) {
 	defer cancel()
 	config := Config{Source: PrometheusSource, Server: promapi.Server{Address: prometheus.URL}}
 	view, err := Start(ctx, &config, handle{factory: factory}, klog.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	time.Sleep(100 * time.Millisecond)
 	if n := asked.Load(); n > 0 {
 		t.Errorf("%d queries before the nodes are known", n)

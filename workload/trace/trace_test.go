@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/workload"
 	"gnnsched/workload/record"
@@ -94,10 +95,7 @@ func TestReadPlanIsLiberal(t *testing.T) {
 func TestReadPlanNumbersDoubledNames(t *testing.T) {
 	got, err := ReadPlan(strings.NewReader("a,1,1,,1Gi,,add\na,2,1,,1Gi,,add\na,2,1,,1Gi,,delete\na,1,1,,1Gi,,delete\n"), "f")
 	fatal.If(t, err)
-	var names []string
-	for _, s := range got.Steps {
-		names = append(names, fmt.Sprint(s.Action, " ", s.Deployment.Name))
-	}
+	names := each.Map(got.Steps, func(s workload.Step) string { return fmt.Sprint(s.Action, " ", s.Deployment.Name) })
 	if d := cmp.Diff([]string{"add a", "add a-2", "delete a-2", "delete a"}, names); d != "" {
 		t.Error(d)
 	}

@@ -365,9 +365,7 @@ func TestParseLimits(t *testing.T) {
 		rate := rapid.Float64Range(0, maxRate)
 		want := Limits{Network: rate.Draw(t, "network"), Disk: rate.Draw(t, "disk")}
 		text, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if got, err := ParseLimits(string(text)); err != nil || got != want {
 			t.Fatalf("%+v, %v, want %+v", got, err, want)
 		}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/shadow"
 	"gnnsched/workload/record"
@@ -46,14 +47,10 @@ func TestTrace(t *testing.T) {
 	for i, node := range []string{"a", "b"} {
 		d := only(node, int64(1000+i))
 		line, err := json.Marshal(decision.RecordOf(&d))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		text = append(append(append(text, line...), '\n'), `{"schema":1,"po`+"\n"...)
 	}
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, text, 0o600))
 	if out, err := call("--trace", path, "-n", "shop", "pod/web-0"); err != nil || !strings.Contains(out, "b was the only feasible node") {
 		t.Errorf("%s: %v", out, err)
 	}
@@ -67,9 +64,7 @@ func TestTrace(t *testing.T) {
 		t.Errorf("no weights decided: %s: %v", out, err)
 	}
 	other := filepath.Join(dir, "other")
-	if err := os.WriteFile(other, []byte("name,cpu\nx,1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(other, []byte("name,cpu\nx,1\n"), 0o600))
 	for want, args := range map[string][]string{
 		"there is no decision about pod shop/none": {"--trace", path, "-n", "shop", "pod/none"},
 		"other:2: no record of a decision":         {"--trace", other, "pod/none"},
@@ -88,9 +83,7 @@ func TestTrace(t *testing.T) {
 // count as a decision.
 func TestServer(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(token, []byte("secret\n"), 0o600))
 	book := decision.NewBook(3, nil)
 	book.Decided(only("a", 1000))
 	answer := http.HandlerFunc(book.ServeHTTP)
@@ -154,9 +147,7 @@ func last(q decision.Query, args ...string) (records []decision.Record, err erro
 
 func TestLast(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(token, []byte("secret"), 0o600))
 	book := decision.NewBook(100, nil)
 	for i := range 5 {
 		book.Decided(decision.Decision{
@@ -206,9 +197,7 @@ func TestLast(t *testing.T) {
 func TestHostileAnswerAndNewToken(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	write := func(text string) {
-		if err := os.WriteFile(token, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(token, []byte(text), 0o600))
 	}
 	write("first")
 	book := decision.NewBook(100, nil)
@@ -238,9 +227,7 @@ func TestHostileAnswerAndNewToken(t *testing.T) {
 		}
 		return nil
 	}}
-	if err := app.Run([]string{"test", "--server", s.URL, "--token-file", token}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, app.Run([]string{"test", "--server", s.URL, "--token-file", token}))
 	if len(got) != 2 || got[0] != "Bearer first" || got[1] != "Bearer second" {
 		t.Errorf("tokens %v", got)
 	}
@@ -249,9 +236,7 @@ func TestHostileAnswerAndNewToken(t *testing.T) {
 // A shadow scheduler reports its findings. For another scheduler, or an answer of another form, the error says so.
 func TestShadow(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(token, []byte("secret"), 0o600))
 	answer := `{"version": "gnnsched.shadow/v1", "profile": "gnn", "agreement": 0.5, "recent": [{"pod": "shop/p"}]}`
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != shadow.Path || r.Header.Get("Authorization") != "Bearer secret" || answer == "" {
@@ -290,9 +275,7 @@ func TestRecord(t *testing.T) {
 	const t0 = 1_700_000_000_000
 	dir := filepath.Join(t.TempDir(), "r")
 	w, err := record.Create(dir, record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, n := range []string{"a", "b"} {
 		w.Node(record.Node{Name: n, From: t0, MilliCPU: 4000, Memory: 8 << 30, Pods: 10})
 	}

@@ -24,9 +24,7 @@ func write(t *testing.T, seconds int64) string {
 	const t0 = 1_700_000_000_000
 	dir := filepath.Join(t.TempDir(), "r")
 	w, err := record.Create(dir, record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, n := range []string{"a", "b"} {
 		w.Node(record.Node{
 			Name: n, Labels: `{"topology.kubernetes.io/zone":"z-` + n + `","disk":"` + map[string]string{"a": "ssd", "b": "hdd"}[n] + `"}`, From: t0,
@@ -111,9 +109,7 @@ func TestWithout(t *testing.T) {
 func TestBadInput(t *testing.T) {
 	dir, cut := write(t, 60), write(t, 60)
 	pods := filepath.Join(cut, "pods-000001.parquet")
-	if err := os.Truncate(pods, 100); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Truncate(pods, 100))
 	for _, c := range []struct {
 		args []string
 		says string
@@ -159,9 +155,7 @@ func TestCases(t *testing.T) {
 		name := filepath.Base(filepath.Dir(path))
 		t.Run(name, func(t *testing.T) {
 			out, err := runPlan(t, convertOf(t, path))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			golden.Check(t, "cases/"+name+"/plan.txt", out)
 		})
 	}
@@ -171,17 +165,11 @@ func TestCases(t *testing.T) {
 func convertOf(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	dir, at := t.TempDir(), time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	in, out := filepath.Join(dir, "in.json"), filepath.Join(dir, "x.record")
-	if err := os.WriteFile(in, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chtimes(in, at, at); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(in, text, 0o644))
+	fatal.If(t, os.Chtimes(in, at, at))
 	app := &ucli.App{Writer: &bytes.Buffer{}, ErrWriter: &bytes.Buffer{}, Commands: []*ucli.Command{convert.Command()}}
 	if err := app.RunContext(t.Context(), []string{"gnnsched", "convert", "--log-dir", "", "--log-level", "error", "--out", out,
 		in}); err != nil {

@@ -11,15 +11,14 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"gnnsched/internal/chromiumtest"
+	"gnnsched/internal/fatal"
 )
 
 // address writes the page to a file and returns its address.
 func address(t *testing.T, text []byte) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, text, 0o600))
 	return "file://" + file
 }
 
@@ -29,9 +28,7 @@ func address(t *testing.T, text []byte) string {
 func TestInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	text, err := render(runOfTest())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	page := address(t, text)
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(page), chromedp.WaitVisible(chromedp.CSS(".controls")))
 	if chromiumtest.Value[bool](tab, `window.pwned === true || document.querySelector("img[src='x'], script[src]") !== null`) {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/html"
 	"pgregory.net/rapid"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
 )
@@ -82,9 +83,7 @@ func runOfTest() Run {
 func rendered(t testing.TB, r Run) []byte {
 	t.Helper()
 	text, err := render(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return text
 }
 
@@ -92,9 +91,7 @@ func rendered(t testing.TB, r Run) []byte {
 func text(t *testing.T, page []byte) string {
 	t.Helper()
 	root, err := html.Parse(bytes.NewReader(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var out strings.Builder
 	var walk func(n *html.Node)
 	walk = func(n *html.Node) {
@@ -145,16 +142,10 @@ func TestNamesAreNoMarkup(t *testing.T) {
 	run := runOfTest()
 	var harmless Run
 	encoded, err := json.Marshal(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	name, err := json.Marshal(hostile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(bytes.ReplaceAll(encoded, bytes.Trim(name, `"`), []byte("harmless")), &harmless); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, json.Unmarshal(bytes.ReplaceAll(encoded, bytes.Trim(name, `"`), []byte("harmless")), &harmless))
 	page := rendered(t, run)
 	want, got := count(rendered(t, harmless)), count(page)
 	if fmt.Sprint(want) != fmt.Sprint(got) || got["script"] != 2 {
@@ -236,9 +227,7 @@ func TestAnyRun(t *testing.T) {
 			})
 		}
 		page, err := render(Run{Scenarios: []Scenario{x}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if body := page[bytes.Index(page, []byte("<body>")):bytes.Index(page, []byte("<script type"))]; bytes.Contains(body, []byte("NaN")) ||
 			bytes.Contains(body, []byte("Inf")) {
 			t.Fatal("NaN or Inf in the page")

@@ -18,6 +18,7 @@ import (
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/objective"
 )
@@ -37,9 +38,7 @@ func report(t *testing.T, answer string) string {
 	path := filepath.Join(t.TempDir(), "shadow.json")
 	text := `{"version":"gnnsched.shadow/v1","profile":"gnn","of":["default-scheduler"],"verdict":{"answer":"` + answer +
 		`","why":["because"]}}`
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 

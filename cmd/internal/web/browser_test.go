@@ -17,6 +17,7 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/chromiumtest"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/shadow"
 	measured "gnnsched/scheduler/usage"
@@ -35,9 +36,7 @@ func TestInChromium(t *testing.T) {
 	s := newTestServer(t, config{}, frozen{frame: frameOf(300)})
 	s.book.Decided(decided(1, hostile))
 	u, err := url.Parse(s.http.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(u.String()+"/?key=sesame"))
 	tab.Becomes(`document.querySelector("canvas[tabindex]")?.height > 100 && document.querySelector(".figures")?.textContent.includes("nodes 300") === true`)
 	if at := chromiumtest.Value[string](tab, `location.search`); at != "" {

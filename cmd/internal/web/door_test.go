@@ -124,9 +124,7 @@ func TestDoor(t *testing.T) {
 		{"another origin's form", "POST", "/api/events", func(r *http.Request) { key(r); r.Header.Set("Origin", "http://localhost:1") }, 403},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), c.method, s.http.URL+c.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		c.change(r)
 		resp, _ := do(t, r)
 		if resp.StatusCode != c.want {
@@ -153,16 +151,12 @@ func TestStart(t *testing.T) {
 	var out bytes.Buffer
 	client := fake.NewClientset(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}})
 	_, stop, err := start(t.Context(), config{Address: "127.0.0.1:0", Client: client, Out: &out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	address := strings.TrimSuffix(strings.TrimPrefix(out.String(), "Open "), " in a browser\n")
 	jar, _ := cookiejar.New(nil)
 	browser := &http.Client{Jar: jar}
 	resp, err := browser.Get(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	page, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(page), "main.js") || resp.Request.URL.RawQuery != "" {
 		t.Errorf("%s at %s: %v: %.80s", resp.Status, resp.Request.URL, err, page)
@@ -170,9 +164,7 @@ func TestStart(t *testing.T) {
 	_ = resp.Body.Close()
 	u, _ := url.Parse(address)
 	resp, err = browser.Get("http://" + u.Host + "/api/stream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	e := newStream(t, resp.Body)
 	if got := e.next(topicCluster); !strings.Contains(got, `"node-a"`) {
 		t.Errorf("%s", got)

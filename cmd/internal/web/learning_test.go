@@ -103,9 +103,7 @@ func TestShadow(t *testing.T) {
 	stream := s.open(t)
 	stream.next(topicCluster)
 	l, err := watched(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, compared := range []int{40, 41} {
 		l.Counts.Compared = compared
 		for sent := false; !sent; {
@@ -117,9 +115,7 @@ func TestShadow(t *testing.T) {
 			}
 		}
 		var got shadow.Live
-		if err := json.Unmarshal([]byte(stream.next(topicShadow)), &got); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, json.Unmarshal([]byte(stream.next(topicShadow)), &got))
 		if got.Counts.Compared != compared || got.Verdict.Answer != "not worth it" || len(got.Recent) != 2 || got.Recent[0].Node != "node-2" ||
 			len(got.Course) != 2 {
 			t.Errorf("%+v", got)

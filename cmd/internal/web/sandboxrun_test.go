@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
@@ -38,16 +39,12 @@ func request() runRequest {
 func play(t *testing.T, r runRequest) []line {
 	t.Helper()
 	var lines []line
-	if err := r.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.Validate())
 	err := runSandbox(t.Context(), clocktesting.NewFakeClock(time.Unix(0, 0)), r, func(l line) error {
 		lines = append(lines, l)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return lines
 }
 
@@ -62,11 +59,8 @@ func steps(lines []line) (out []*runStep) {
 }
 
 // nodes returns the chosen nodes of a run.
-func nodes(lines []line) (out []int32) {
-	for _, s := range steps(lines) {
-		out = append(out, s.Node)
-	}
-	return out
+func nodes(lines []line) []int32 {
+	return each.Map(steps(lines), func(s *runStep) int32 { return s.Node })
 }
 
 func TestRun(t *testing.T) {
@@ -75,9 +69,7 @@ func TestRun(t *testing.T) {
 	var text strings.Builder
 	for _, l := range play(t, r) {
 		line, err := json.Marshal(l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		fmt.Fprintf(&text, "%s\n", line)
 	}
 	golden.Check(t, "run.jsonl", text.String())
@@ -310,9 +302,7 @@ func TestScenario(t *testing.T) {
 	r.Objective["pack"], r.Other, r.Zones, r.Spread = 0.5, ownWeights, 2, true
 	r.Weights = map[string]float64{"used": -2}
 	text, err := r.Scenario()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	lines := strings.Split(text, "\n")
 	if lines[0] != "# gnnsched eval --scenario sandbox.yaml --seed 1 --seeds 20 --policies greedy:balance+pack=0.5,linear:own.json" {
 		t.Error(lines[0])
@@ -326,13 +316,9 @@ func TestScenario(t *testing.T) {
 		t.Errorf("%v, %v", p, err)
 	}
 	all, err := eval.Read("sandbox.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want, err := r.config()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if d := cmp.Diff(want, all[0].Config, cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}

@@ -156,9 +156,7 @@ func newTestServer(t *testing.T, c config, src source) *testServer {
 func (s *testServer) request(t *testing.T, method, path string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.http.URL+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r.AddCookie(&http.Cookie{Name: s.door.cookie, Value: s.door.key})
 	return r
 }
@@ -169,14 +167,10 @@ func do(t *testing.T, r *http.Request) (*http.Response, string) {
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer client.CloseIdleConnections()
 	resp, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return resp, string(body)
 }
 
@@ -191,9 +185,7 @@ type openStream struct {
 func (s *testServer) open(t *testing.T) *openStream {
 	t.Helper()
 	resp, err := http.DefaultClient.Do(s.request(t, http.MethodGet, "/api/stream"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = resp.Body.Close() })
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("%s, %s", resp.Status, resp.Header.Get("Content-Type"))
@@ -254,9 +246,7 @@ func TestStream(t *testing.T) {
 	s.book.Decided(decided(2, "web-2"))
 	s.clock.Step(tick)
 	var got decisions
-	if err := json.Unmarshal([]byte(stream.next(eventDecisions)), &got); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal([]byte(stream.next(eventDecisions)), &got))
 	if len(got.Records) != 1 || got.Total != 3 || !strings.Contains(string(got.Records[0]), `"pod":"web-2"`) ||
 		strings.Contains(string(got.Records[0]), "features") {
 		t.Errorf("%+v", got)
@@ -270,9 +260,7 @@ func TestStreamBounds(t *testing.T) {
 		s.book.Decided(decided(i, fmt.Sprint("web-", i)))
 	}
 	var got decisions
-	if err := json.Unmarshal([]byte(s.open(t).next(eventDecisions)), &got); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal([]byte(s.open(t).next(eventDecisions)), &got))
 	if len(got.Records) != newestDecisions || !strings.Contains(string(got.Records[0]), `"web-699"`) {
 		t.Errorf("%d records, first %.80s", len(got.Records), got.Records[0])
 	}
@@ -377,9 +365,7 @@ func TestManyPending(t *testing.T) {
 			Causes list[state.Cause]
 			All    int
 		}
-		if err := json.Unmarshal([]byte(body), &got); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, json.Unmarshal([]byte(body), &got))
 		if have := [5]int{len(got.Pods.Rows), got.Pods.Total, len(got.Causes.Rows), got.Causes.Total, got.All}; have != want {
 			t.Errorf("%s: %v, want %v", path, have, want)
 		}
@@ -441,9 +427,7 @@ func TestStopWaitsForRequests(t *testing.T) {
 		Address: "127.0.0.1:0", Out: &out, door: &d, grace: time.Nanosecond,
 		read: func(context.Context) (source, error) { close(ready); return src, nil },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	<-ready
 	address, _, _ := strings.Cut(strings.TrimPrefix(out.String(), "Open "), "?")
 	failed := make(chan error)

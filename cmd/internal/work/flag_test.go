@@ -18,6 +18,7 @@ import (
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/workers"
 )
 
@@ -75,9 +76,7 @@ func TestUnreachable(t *testing.T) {
 	} {
 		o.DontListen, o.NoSigs, o.NoLog = true, true, true
 		s, err := server.NewServer(&o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		s.Start()
 		defer s.Shutdown()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -102,9 +101,7 @@ func TestUnreachableWithoutCertificate(t *testing.T) {
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, TLS: true,
 		TLSConfig: &tls.Config{Certificates: other.TLS.Certificates, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s.Start()
 	defer s.Shutdown()
 	if !s.ReadyForConnections(20 * time.Second) {

@@ -16,6 +16,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 )
 
 func cores(s string) corev1.ResourceList {
@@ -76,9 +77,7 @@ func TestRequestsCountAResizeInProgress(t *testing.T) {
 			t.Errorf("%s: %d millicores, want %d", c.name, got, c.want)
 		}
 		info, err := framework.NewPodInfo(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if got := info.CalculateResource().Resource.GetMilliCPU(); got != c.want {
 			t.Errorf("%s: kube-scheduler counts %d millicores, want %d", c.name, got, c.want)
 		}

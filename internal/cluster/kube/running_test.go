@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 )
 
 // Place gives the same result for every order of the pods. Pods that fitted one after the other, and
@@ -125,10 +126,7 @@ func TestPlaceWithRandomAnnotations(t *testing.T) {
 			n := &cluster.Node{Allocatable: cluster.Resources{GPU: int64(devices)}, GPUs: make([]int64, devices)}
 			Place(n, rapid.Permutation(pods).Draw(t, "order"))
 			results = append(results, n.GPUs)
-			var used int64
-			for _, u := range n.GPUs {
-				used += u
-			}
+			used := each.Sum(n.GPUs, func(u int64) int64 { return u })
 			if used != total || slices.Max(n.GPUs) > cluster.DeviceMilli {
 				t.Fatalf("%+v gives %v", pods, n.GPUs)
 			}

@@ -356,9 +356,7 @@ func TestWrittenGPURequest(t *testing.T) {
 		r := cluster.Resources{MilliCPU: 5, GPU: want.GPU, GPUMilli: want.GPUMilli}
 		annotations, list := GPUAnnotations(r, want.Models), GPUResourceList(r)
 		got, err := GPURequestOf(annotations, AmountsIn(list))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if d := cmp.Diff(want, got); d != "" {
 			t.Fatal(d)
 		}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"gnnsched/internal/each"
 )
 
 // Names follow NVIDIA's guide.
@@ -13,10 +15,7 @@ func TestNames(t *testing.T) {
 		40: {"1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"},
 		80: {"1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"},
 	} {
-		var got []string
-		for _, p := range Profiles() {
-			got = append(got, p.Name(gigabytes))
-		}
+		got := each.Map(Profiles(), func(p Profile) string { return p.Name(gigabytes) })
 		if !slices.Equal(got, want) {
 			t.Errorf("%d GB: %v", gigabytes, got)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
@@ -28,10 +29,7 @@ var weights = filepath.Join("..", "..", "policy", "linear", "linear.json")
 func TestListNamesEveryPolicyOnce(t *testing.T) {
 	all, err := contender.List(nil, []string{"mine=" + weights})
 	fatal.If(t, err)
-	var names []string
-	for _, x := range all {
-		names = append(names, x.Name)
-	}
+	names := each.Map(all, func(x eval.Contender) string { return x.Name })
 	if d := cmp.Diff(append(contender.Names(), "mine"), names); d != "" {
 		t.Error(d)
 	}

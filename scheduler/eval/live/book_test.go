@@ -14,6 +14,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/each"
 )
 
 // history gives a book one event after another.
@@ -341,12 +342,7 @@ func TestViolationIsReportedOnce(t *testing.T) {
 		!strings.Contains(all[at].String(), `revision 1: bound to n by `) {
 		t.Errorf("got %v", all)
 	}
-	n := 0
-	for _, v := range all {
-		if v.kind == boundTwice {
-			n++
-		}
-	}
+	n := each.Count(all, func(v violation) bool { return v.kind == boundTwice })
 	if n != 1 {
 		t.Errorf("%d reports of one violation", n)
 	}

@@ -24,6 +24,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/logging"
@@ -146,10 +147,7 @@ func TestObserver(t *testing.T) {
 // Every kind of pod comes, and each pod except the oversized ones fits on an empty node, so a pod without a node on an empty cluster is
 // lost.
 func TestPodsFit(t *testing.T) {
-	total := 0
-	for _, k := range kinds {
-		total += k.weight
-	}
+	total := each.Sum(kinds, func(k kind) int { return k.weight })
 	if total != 100 {
 		t.Errorf("the weights of the kinds are %d %%", total)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
@@ -166,10 +167,7 @@ func agrees(t *testing.T, c live.Config) []live.Trial {
 		if got.Placed < 10 || got.Best != got.Placed && !counts || got.Simulated.Unscheduled == 0 {
 			t.Errorf("%s: %+v", got.Policy, got)
 		}
-		waiting := 0
-		for _, w := range got.Waiting {
-			waiting += w.Pods
-		}
+		waiting := each.Sum(got.Waiting, func(w live.Waiter) int { return w.Pods })
 		if waiting != got.Cluster.Unscheduled {
 			t.Errorf("%s: waiting pods %+v, want %d", got.Policy, got.Waiting, got.Cluster.Unscheduled)
 		}

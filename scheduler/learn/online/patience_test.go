@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
@@ -83,9 +84,7 @@ func TestGuardIsPatient(t *testing.T) {
 					}
 				},
 			}
-			if err := trainer.Learn(&source, good); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, trainer.Learn(&source, good))
 			if got := strings.Join(method.log, " "); got != c.want || saved != c.saved ||
 				refused != len(slices.DeleteFunc(c.networks, func(k *checkpoint.Checkpoint) bool { return k == good })) {
 				t.Errorf("%s, %d saved, %d refused; want %s and %d", got, saved, refused, c.want, c.saved)

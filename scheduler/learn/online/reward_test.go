@@ -6,6 +6,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/learntest"
@@ -43,9 +44,7 @@ func episode(t *testing.T, s run.Settings, waitCost float64) (steps []experience
 	if err == nil {
 		err = envs.All[0].Begin()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	twin, encoder := learntest.Started(t, c, s.Seed<<32+1), encode.New(feature.Default()) // in the same episode
 	for last := false; !last; {
 		choice := len(twin.Candidates()) / 2

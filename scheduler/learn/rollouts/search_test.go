@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/each"
 )
 
 // Generations find the lowest point of a bowl, although each loss has noise as large as what there is to win.
@@ -21,10 +22,7 @@ func TestMove(t *testing.T) {
 	before := far(s.Slow)
 	for range 300 {
 		noise, tries := s.tries(rng, c)
-		losses := make([]float64, len(tries))
-		for i, w := range tries {
-			losses[i] = far(w) + 0.05*rng.NormFloat64()
-		}
+		losses := each.Map(tries, func(w []float64) float64 { return far(w) + 0.05*rng.NormFloat64() })
 		s.move(noise, losses, 1, c.Averaging)
 	}
 	if after := far(s.Slow); after > before/10 {

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/policytest"
@@ -34,9 +35,7 @@ func TestPair(t *testing.T) {
 			return
 		}
 		p, err := newPair("gpu-gnn+rule", typical)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got := policytest.Scores(t, p, s, pod, rows)
 		takes := policytest.Scores(t, p.devices, s, pod, rows)
 		if slices.Max(got) != 0 {

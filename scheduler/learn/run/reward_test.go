@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/sim"
 )
 
@@ -46,9 +47,7 @@ func started(t *testing.T, c sim.Config) *sim.Env {
 	if err == nil {
 		err = env.Reset(3)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return env
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/fatal"
 )
 
 func TestTeacherByName(t *testing.T) {
@@ -15,9 +16,7 @@ func TestTeacherByName(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "taught.safetensors")
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 4}, rand.New(rand.NewPCG(1, 2)))
-	if err := c.Save(file); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Save(file))
 	if p, err := TeacherByName(file, nil); err != nil || p.Name() != file {
 		t.Error(p, err)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
@@ -69,9 +71,7 @@ func played(t testing.TB, c Config, seed uint64, choose func(*sim.Env) policy.Po
 	t.Helper()
 	nodes, w := eights()
 	env, err := (&player{c, nodes}).env(w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	decide := eval.Deciding(choose(env), nil)
 	var states []state
 	if _, err := eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
@@ -92,9 +92,7 @@ func played(t testing.TB, c Config, seed uint64, choose func(*sim.Env) policy.Po
 // learned returns the snapshots of an episode that is over, with the targets that a configuration learns.
 func learned(c Config, env *sim.Env, states []state) []snapshot {
 	r := newRecorder(c, env, nil, nil)
-	for _, s := range states {
-		r.rows = append(r.rows, s.rows)
-	}
+	r.rows = append(r.rows, each.Map(states, func(s state) []int32 { return s.rows })...)
 	r.taken = make([]snapshot, len(states))
 	return r.end()
 }
@@ -121,11 +119,8 @@ func mean(env *sim.Env, at []float64) (sum float64) {
 	return sum
 }
 
-func sum(of []float32) (sum float64) {
-	for _, v := range of {
-		sum += float64(v)
-	}
-	return sum
+func sum(of []float32) float64 {
+	return each.Sum(of, func(v float32) float64 { return float64(v) })
 }
 
 // A node's target is the devices that are idle there after the last arrival, in whichever state the node was seen.

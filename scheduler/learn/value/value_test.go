@@ -13,6 +13,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy/heuristic"
@@ -139,11 +140,8 @@ func TestRecorder(t *testing.T) {
 	if d := 1 - idle/devices - allocation; d < -1e-9 || d > 1e-9 {
 		t.Errorf("the idle and the allocated devices add up to %v too few", d)
 	}
-	free := func(x []float32) (sum float32) {
-		for _, v := range x {
-			sum += v
-		}
-		return sum
+	free := func(x []float32) float32 {
+		return each.Sum(x, func(v float32) float32 { return v })
 	}
 	for _, s := range taken {
 		if len(s.Targets) != len(s.Nodes) || s.Teacher != 0 || len(s.Before) != len(s.After) || len(s.Before) == 0 {

@@ -164,9 +164,7 @@ func TestReport(t *testing.T) {
 		var all Reports
 		all.Add(c.split)
 		var b strings.Builder
-		if err := all.WriteText(&b); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, all.WriteText(&b))
 		text := b.String()
 		for strings.Contains(text, "  ") {
 			text = strings.ReplaceAll(text, "  ", " ")

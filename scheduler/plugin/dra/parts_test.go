@@ -25,6 +25,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/cards"
+	"gnnsched/internal/fatal"
 )
 
 // roomDirectly computes whether a request can still get device i of a node: from the slices and the allocations alone, with nothing
@@ -282,9 +283,7 @@ func TestClearStale(t *testing.T) {
 				cleared = cleared || a.GetVerb() == "patch" && a.GetSubresource() == "status"
 			}
 			is, err := client.CoreV1().Pods("n").Get(t.Context(), "p", metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			left := is.Status.ExtendedResourceClaimStatus
 			if asked != c.asked || cleared != c.cleared || (left != nil) != (c.actual && !c.cleared || c.keeps) {
 				t.Errorf("asked %v, cleared %v; its status names %v", asked, cleared, left)

@@ -252,9 +252,7 @@ func TestLoad(t *testing.T) {
 		"network: {zone: {latency: 1}}\n\x00":                                "control characters",
 	} {
 		path := filepath.Join(t.TempDir(), "network.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 		c, err := Load(path)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path)) {
 			t.Errorf("%q: %+v, error %v, want %q", text, c, err, want)

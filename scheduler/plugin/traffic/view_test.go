@@ -24,6 +24,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/promapi"
 	"gnnsched/internal/watched"
 )
@@ -55,13 +56,9 @@ func newWorld(t testing.TB, log klog.Logger, nodes int) *world {
 
 func newWorldOf(t testing.TB, c Config, log klog.Logger, nodes int) *world {
 	t.Helper()
-	if err := c.Default(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Default())
 	v, err := newView(c, t.Name(), log, testclock.NewFakeClock(time.Unix(1e9, 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w := &world{late: map[types.UID]bool{}, view: v}
 	for range nodes {
 		w.join(string("abc"[len(w.nodes)%3]), fmt.Sprint("rack-", len(w.nodes)/3%2))

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 )
@@ -27,9 +28,7 @@ func TestGreedyBalanceLowersTheObjectiveMost(t *testing.T) {
 		}
 		pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 100 + 100*r.Int64N(20), Memory: r.Int64N(5) << 28, Pods: 1}}
 		scores := make([]float32, len(rows))
-		if err := (mostEven{}).Score(s, pod, rows, scores); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, (mostEven{}).Score(s, pod, rows, scores))
 		costs := make([]float64, len(rows))
 		for i, n := range s.Nodes {
 			n.Add(pod.Requests)

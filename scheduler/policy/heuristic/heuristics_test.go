@@ -30,9 +30,7 @@ func node(size, cpu, mem int64) *cluster.Node {
 
 func named(t *testing.T, name string) policy.Policy {
 	h, err := Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return h.New(policy.Setting{})
 }
 
@@ -288,9 +286,7 @@ func TestGPUPoliciesRememberRight(t *testing.T) {
 // The random policy puts a share on any device with room, and on no other.
 func TestRandomDevices(t *testing.T) {
 	h, err := Find("random")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p, n := h.New(policy.Setting{Seed: 1}), policytest.GPUNode(64_000, 3)
 	n.GPUs[1] = 800
 	var seen cluster.DeviceSet

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
 )
@@ -14,9 +15,7 @@ import (
 func TestHowWeightsCameAbout(t *testing.T) {
 	for _, name := range linear.TunedNames() {
 		h, err := Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		recorded := linear.Tuned(name).Tuning != nil
 		if !strings.Contains(h.About, "tuned by the cross-entropy method") || strings.Contains(h.About, "not recorded") == recorded {
 			t.Errorf("%s, recorded %v: %s", name, recorded, h.About)

@@ -10,6 +10,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/neural"
@@ -94,19 +95,14 @@ func TestKeepingRoomRefusesNobody(t *testing.T) {
 			n.Add(cluster.Resources{MilliCPU: rapid.Int64Range(0, 9000).Draw(t, "used"), Memory: 1 << 30, Pods: 1})
 			s.Nodes = append(s.Nodes, n)
 		}
-		var policies []policy.Policy
-		for _, h := range all {
-			policies = append(policies, h.New(policy.Setting{}))
-		}
+		policies := each.Map(all, func(h Heuristic) policy.Policy { return h.New(policy.Setting{}) })
 		for range rapid.IntRange(1, 100).Draw(t, "arrivals") {
 			p := pod.Draw(t, "pod")
 			s.Demand.Arrive(cluster.KindKey(p), p)
 			s.Demand.Wait(cluster.KindKey(p), p, float64(rapid.IntRange(-1, 1).Draw(t, "waits")))
 			rows, scores := policytest.Rows(len(s.Nodes)), make([]float32, len(s.Nodes))
 			for _, rule := range policies {
-				if err := rule.Score(s, p, rows, scores); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, rule.Score(s, p, rows, scores))
 				for i, v := range scores {
 					if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
 						t.Fatalf("%s gives node %d %v", rule.Name(), i, v)
@@ -139,9 +135,7 @@ func BenchmarkPrice(b *testing.B) {
 				}
 				p, rows, scores := h.New(policy.Setting{}), policytest.Rows(1000), make([]float32, 1000)
 				for i := 0; b.Loop(); i++ {
-					if err := p.Score(s, pods[i%kinds], rows, scores); err != nil {
-						b.Fatal(err)
-					}
+					fatal.If(b, p.Score(s, pods[i%kinds], rows, scores))
 					s.Nodes[(i*7919)%1000].Version = cluster.NextVersion()
 				}
 			})

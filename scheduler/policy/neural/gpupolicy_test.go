@@ -13,6 +13,7 @@ import (
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/policy"
@@ -22,9 +23,7 @@ import (
 func gpuNetwork(t testing.TB, head checkpoint.Head) *infer.Network {
 	a := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: head, Hidden: 8}
 	net, err := infer.New(checkpoint.Random(a, rand.New(rand.NewPCG(1, 2))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return net
 }
 

@@ -9,6 +9,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/policytest"
@@ -18,9 +19,7 @@ func network(t testing.TB, e checkpoint.Encoder, features ...string) *infer.Netw
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: 32, Features: features,
 		Graph: checkpoint.GraphOf(features)}, rand.New(rand.NewPCG(1, 2)))
 	n, err := infer.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return n
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 )
 
 // scale multiplies all weights.
@@ -24,9 +25,7 @@ func scale(c *checkpoint.Checkpoint, by float32) *checkpoint.Checkpoint {
 func TestTry(t *testing.T) {
 	for _, name := range checkpoint.ShippedNames() {
 		c, err := checkpoint.Shipped(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if err := Try(c); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

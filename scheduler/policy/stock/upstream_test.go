@@ -24,6 +24,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy/policytest"
 	"gnnsched/scheduler/policy/stock"
@@ -76,10 +77,7 @@ func (noClasses) GetDeviceClass(v1.ResourceName) *resourcev1.DeviceClass { retur
 
 // totals returns upstream's total score of every node.
 func totals(t *rapid.T, f framework.Framework, s *cluster.Snapshot, p *cluster.Pod) []int64 {
-	nodes := make([]fwk.NodeInfo, len(s.Nodes))
-	for i, n := range s.Nodes {
-		nodes[i] = nodeInfo(n)
-	}
+	nodes := each.Map(s.Nodes, nodeInfo)
 	ctx := context.Background()
 	state := framework.NewCycleState()
 	pod := v1Pod("pending", p.Requests)
@@ -90,11 +88,7 @@ func totals(t *rapid.T, f framework.Framework, s *cluster.Snapshot, p *cluster.P
 	if !st.IsSuccess() {
 		t.Fatal(st.AsError())
 	}
-	out := make([]int64, len(scores))
-	for i, s := range scores {
-		out[i] = s.TotalScore
-	}
-	return out
+	return each.Map(scores, func(s fwk.NodePluginScores) int64 { return s.TotalScore })
 }
 
 // nodeInfo converts a node to the type that kube-scheduler's cache holds.

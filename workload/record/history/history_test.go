@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/common/model"
 
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record"
@@ -304,10 +305,7 @@ func TestMeasureLeavesOut(t *testing.T) {
 type nodesOf []model.Metric
 
 func (n nodesOf) Query(context.Context, string, time.Time) (out model.Vector, _ error) {
-	for _, m := range n {
-		out = append(out, &model.Sample{Metric: m.Clone(), Value: 1})
-	}
-	return out, nil
+	return each.Map(n, func(m model.Metric) *model.Sample { return &model.Sample{Metric: m.Clone(), Value: 1} }), nil
 }
 
 func (nodesOf) Range(context.Context, string, time.Time, time.Time, time.Duration) (model.Matrix, error) {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/workload/record"
 )
 
@@ -197,9 +198,7 @@ func TestCutting(t *testing.T) {
 		}
 		file := func(text string, at int) File {
 			o, err := ReadObjects(strings.NewReader(text), "f")
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			return File{Objects: o, At: int64(at)}
 		}
 		var cut []File

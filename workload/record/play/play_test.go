@@ -170,9 +170,7 @@ func recorded(t *testing.T, nodes ...record.Node) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "a@b.record")
 	w, err := record.Create(dir, record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, n := range nodes {
 		w.Node(n)
 	}
@@ -290,9 +288,7 @@ func TestReplayOfRows(t *testing.T) {
 	}
 	got, err := replayOf(pods, hosts, objects,
 		[]record.Run{{From: 10_000, To: 20_000, Missing: "usage"}, {From: 20_000, To: 30_000, Missing: "usage"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if d := cmp.Diff(map[string]string{"n2": "n2.lab"}, got.Hostnames); d != "" {
 		t.Error(d)
 	}

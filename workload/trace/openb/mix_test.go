@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 )
 
@@ -51,9 +52,7 @@ func TestMix(t *testing.T) {
 		{mix{named: 0.2, multiple: 2, withoutGPU: 2}, counts{2000, 1000, 1000, 2000, 1200}},
 	} {
 		pods, err := x.mix.Apply(rand.New(rand.NewPCG(1, 2)), mixed())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var got counts
 		for _, p := range pods {
 			switch {
@@ -183,15 +182,8 @@ func TestTaints(t *testing.T) {
 		{Taints{Pools: 0.5, Tolerating: 1}, 1, 2, 1, 0}, // one of the two models
 	} {
 		n, pods, err := x.taints.Apply(rand.New(rand.NewPCG(1, 2)), nodes, mixed())
-		if err != nil {
-			t.Fatal(err)
-		}
-		tainted := 0
-		for _, n := range n {
-			if len(n.Cluster().Taints) > 0 {
-				tainted++
-			}
-		}
+		fatal.If(t, err)
+		tainted := each.Count(n, func(n Node) bool { return len(n.Cluster().Taints) > 0 })
 		var with, without float64
 		for _, p := range pods {
 			pod := cluster.Pod{Requests: p.Requests(), Tolerations: p.Shape().Tolerations}

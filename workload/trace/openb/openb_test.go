@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/workload"
@@ -131,10 +132,7 @@ func TestTrace(t *testing.T) {
 		name         string
 		at, lifetime float64
 	}
-	var got []row
-	for _, a := range Trace(pods) {
-		got = append(got, row{a.Deployment.Name, a.At, a.Lifetime})
-	}
+	got := each.Map(Trace(pods), func(a workload.Arrival) row { return row{a.Deployment.Name, a.At, a.Lifetime} })
 	want := []row{{"pod-3", 0, 87}, {"pod-0", 2, 12537491}, {"pod-1", 427058, 12475899}, {"pod-2", 427058, 1}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -250,10 +248,7 @@ func TestSample(t *testing.T) {
 func TestPublishedTrace(t *testing.T) {
 	nodes, err := LoadNodes(fatal.OpenBFile(t, "openb_node_list_gpu_node.csv"))
 	fatal.If(t, err)
-	var cores int64
-	for _, n := range nodes {
-		cores += n.MilliCPU
-	}
+	cores := each.Sum(nodes, func(n Node) int64 { return n.MilliCPU })
 	if len(nodes) != 1213 || GPUMilli(nodes) != 6_212_000 || cores != 107_018_000 {
 		t.Errorf("%d nodes, %d thousandths of a GPU, %d of a core", len(nodes), GPUMilli(nodes), cores)
 	}
@@ -341,9 +336,7 @@ func TestPodLists(t *testing.T) {
 		t.Errorf("an empty folder: %v, %v", names, err)
 	}
 	for _, name := range []string{NodesFile, "openb_pod_list_gpuspec33.csv", "openb_pod_list_default.csv", "notes.csv"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	names, err := PodLists(dir)
 	if want := []string{"default", "gpuspec33"}; err != nil || !slices.Equal(names, want) {

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 
+	"gnnsched/internal/each"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/shadow"
@@ -68,9 +70,7 @@ func TestAnswerIsKept(t *testing.T) {
 func TestDecisionsAreKept(t *testing.T) {
 	asker := &bookAsker{book: decision.NewBook(askedDecisions, nil)}
 	s, err := Start(t.Context(), Config{Client: fake.NewClientset(apiNode("a", nil), apiPod("p", "a")), Servers: []Server{{Asker: asker}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer s.Stop()
 	total := 0
 	decide := func(n int) {
@@ -111,9 +111,7 @@ func TestSeveralServers(t *testing.T) {
 	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	one, two := &bookAsker{book: decision.NewBook(10, nil)}, &bookAsker{book: decision.NewBook(10, nil)}
 	s, err := Start(t.Context(), Config{Client: fake.NewClientset(apiNode("a", nil)), Servers: []Server{{"one", one}, {"two", two}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer s.Stop()
 	for i := range 6 {
 		of := []*bookAsker{one, two}[i%2]
@@ -154,9 +152,7 @@ func TestSeveralServers(t *testing.T) {
 
 func TestDetailsOfTheCluster(t *testing.T) {
 	s, err := Start(t.Context(), Config{Client: fake.NewClientset(apiNode("a", nil), apiPod("p", "a"), apiPod("q", "b"))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer s.Stop()
 	d := s.Details(Ask{Node: "a", Decisions: true})
 	if d.Node != "a" || len(d.Pods) != 1 || d.Pods[0].Name != "p" {
@@ -189,9 +185,7 @@ func TestPodDetails(t *testing.T) {
 		Now:     func() time.Time { return now },
 		Explain: func(r decision.Record) (string, error) { explained++; return fmt.Sprint("number ", r.Number), nil },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer s.Stop()
 	ask := Ask{Pod: PodAsk{Namespace: "default", Name: "p"}}
 	if p := s.Details(ask).Pod; !p.Found || p.Node != "a" || len(p.Events) != 1 || p.Decision != nil || p.DecisionErr != nil {
@@ -230,10 +224,7 @@ func TestDetails(t *testing.T) {
 		pod.Workload, pod.GPU = p.workload, 500
 		c.SetPod(pod, noon)
 	}
-	var names []string
-	for _, p := range c.PodsOn("a") {
-		names = append(names, p.Name)
-	}
+	names := each.Map(c.PodsOn("a"), func(p ListedPod) string { return p.Name })
 	if d := cmp.Diff([]string{"web-9", "web-10"}, names); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}
@@ -329,16 +320,11 @@ func TestEvents(t *testing.T) {
 		return false, nil, nil
 	})
 	s, err := Start(t.Context(), Config{Client: client, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer s.Stop()
 	look := func() (string, error) {
 		d := s.Details(Ask{Events: true})
-		var objects []string
-		for _, e := range d.Events {
-			objects = append(objects, e.Object)
-		}
+		objects := each.Map(d.Events, func(e Event) string { return e.Object })
 		return strings.Join(objects, ", "), d.EventsErr
 	}
 	const want = "Pod shop/series, Pod shop/new, Pod shop/old, Node a"

@@ -17,6 +17,8 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
+	"gnnsched/internal/fatal"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -373,9 +375,7 @@ func metricsServer(t *testing.T, metrics func(http.ResponseWriter, *http.Request
 	}))
 	t.Cleanup(s.Close)
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(client.RESTClient().(*rest.RESTClient).Client.CloseIdleConnections)
 	return Config{Client: client, Selector: "zone=a"}
 }
@@ -387,9 +387,7 @@ func TestUsed(t *testing.T) {
 		fmt.Fprint(w, `{"items": [{"metadata": {"name": "a"}, "usage": {"cpu": "1234567890n", "memory": "2Gi"}}, {"metadata": {"name": "gone"}, "usage": {"cpu": "1"}}]}`)
 	})
 	f, err := List(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := Measured{CPU: 1235, Memory: 2 << 30}
 	if got := f.Nodes[0].Used; got == nil || *got != want {
 		t.Errorf("a uses %+v, want %+v", got, want)
@@ -422,9 +420,7 @@ func TestUsedIsFollowed(t *testing.T) {
 		fmt.Fprint(w, `{"items": [{"metadata": {"name": "b"}, "usage": {"cpu": "-5", "memory": "1Ki"}}]}`)
 	})
 	s, err := Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer s.Stop()
 	eventually(t, s, "b is measured", func(f Frame) bool {
 		return len(f.Nodes) == 2 && f.Nodes[1].Used != nil && *f.Nodes[1].Used == Measured{Memory: 1 << 10}
@@ -446,10 +442,7 @@ var nodes = []Node{
 }
 
 func names(ns []Node) string {
-	var out []string
-	for _, n := range ns {
-		out = append(out, n.Name)
-	}
+	out := each.Map(ns, func(n Node) string { return n.Name })
 	return strings.Join(out, " ")
 }
 

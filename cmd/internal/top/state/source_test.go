@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -85,9 +86,7 @@ func TestSourceFollows(t *testing.T) {
 	client := fake.NewClientset(apiNode("a", nil), apiNode("b", nil), apiPod("p", "a"), apiPod("waits", ""), ended("gone", "a", v1.PodSucceeded))
 	pods, nodes := streams(client, "pods"), streams(client, "nodes")
 	s, err := Start(context.Background(), Config{Client: client})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer s.Stop()
 	f := s.Frame(All)
 	if f.Totals.Nodes != 2 || f.Totals.Pods.Requested != 1 || f.PendingCount != 1 || f.Pending[0].Name != "waits" ||
@@ -120,9 +119,7 @@ func TestDevicesAreFollowed(t *testing.T) {
 	client := fake.NewClientset(apiNode("a", nil), slice, claim)
 	claims := streams(client, "resourceclaims")
 	s, err := Start(context.Background(), Config{Client: client})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer s.Stop()
 	if got := s.Frame(0).Totals.GPU; got != (Usage{Allocatable: 2000}) {
 		t.Fatalf("first list: %+v", got)
@@ -140,9 +137,7 @@ func TestDevicesAreFollowed(t *testing.T) {
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", errors.New("no"))
 		})
 		s, err := Start(context.Background(), Config{Client: forbidden})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if f := s.Frame(0); f.Lost != nil || len(f.Nodes) != 1 {
 			t.Errorf("without %s: %+v", resource, f)
 		}
@@ -157,13 +152,9 @@ func TestSelectorChoosesNodes(t *testing.T) {
 	client := fake.NewClientset(apiNode("a", map[string]string{"type": "kwok"}), apiNode("b", nil), apiPod("p", "a"), apiPod("q", "b"))
 	cfg := Config{Client: client, Selector: "type=kwok"}
 	once, err := List(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s, err := Start(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer s.Stop()
 	for _, f := range []Frame{once, s.Frame(0)} {
 		if len(f.Nodes) != 1 || f.Nodes[0].Name != "a" || f.Totals.Pods.Requested != 1 || f.Schedulers[0].Bound != 2 {
@@ -278,9 +269,7 @@ func TestOutage(t *testing.T) {
 		return true, w, nil
 	})
 	s, err := Start(context.Background(), Config{Client: client, retry: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer s.Stop()
 	before := time.Now()
 	var all []*apiwatch.FakeWatcher // of nodes, pods, slices and claims
@@ -299,9 +288,7 @@ func TestOutage(t *testing.T) {
 	since := f.Lost.Since
 	bound := apiPod("waits", "a")
 	bound.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.Now()}}
-	if err := client.Tracker().Update(v1.SchemeGroupVersion.WithResource("pods"), bound, "default"); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, client.Tracker().Update(v1.SchemeGroupVersion.WithResource("pods"), bound, "default"))
 	if f := s.Frame(0); f.Lost == nil || !f.Lost.Since.Equal(since) {
 		t.Errorf("the outage began at %v, now it says %+v", since, f.Lost)
 	}
@@ -331,13 +318,9 @@ func TestStrippingLosesNothing(t *testing.T) {
 	p := apiPod("p", "a")
 	want := podOf(p)
 	once, err := stripPod(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	twice, err := stripPod(once)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	listed := stripList(&v1.PodList{Items: []v1.Pod{*p}}).Items[0]
 	for _, got := range []Pod{once, twice, listed.(*strippedPod).Pod, listed.DeepCopyObject().(*strippedPod).Pod} {
 		if d := cmp.Diff(want, got); d != "" {

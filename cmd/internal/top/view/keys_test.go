@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 )
 
@@ -320,9 +321,7 @@ func TestDocumentedKeys(t *testing.T) {
 	}
 	path := filepath.Join("..", "..", "..", "..", "docs", "reference", "ktop.md")
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	page := string(text)
 	for name, want := range parts {
 		begin := "<!-- generated: " + name + " -->\n"

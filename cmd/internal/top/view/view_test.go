@@ -13,6 +13,7 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/shadow"
@@ -410,9 +411,7 @@ func found(t testing.TB, n int) shadow.Live {
 		"placed": 0.41, "whole": {"seconds": 3600, "theirs": 0.00765, "ours": 0.00621, "theirsWaiting": 0, "oursWaiting": 0.4},
 		"gain": {"mean": 0.00144, "low": 0.00063, "high": 0.00226}, "moreWaiting": {"mean": 0.4, "low": -0.1, "high": 0.9},
 		"verdict": {"answer": "not yet", "why": ["8 of 3400 pods would find no node, though they got one (limit 0.1 %)"], "notes": ["only 41 % of the pods that run were placed since the start; the effect is not complete"]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i := range 60 {
 		theirs := 0.0076 + 0.001*float64(i%7)/7
 		l.Course = append(l.Course, shadow.Block{Seconds: 60, Theirs: theirs, Ours: theirs - 0.00004*float64(min(i, 40))})
