@@ -13,10 +13,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"maps"
 	"math"
+	"math/rand/v2"
+	"os"
 	"slices"
+	"syscall"
+
+	"gnnsched/internal/files"
 )
 
 // Manifest describes the weights. Schema and Architecture decide whether this program can run them;
@@ -252,4 +258,139 @@ func (e entry) tensor(data []byte) Tensor {
 		t.Data[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
 	}
 	return t
+}
+
+// Load reads and validates a file. It checks the kind and the size of the file before it reads, so that
+// a named pipe does not block and a huge file takes no memory. The error wraps ErrFile if the file is
+// not a regular one; see Read for others.
+func Load(path string) (*Checkpoint, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // otherwise a pipe without a writer blocks
+	if err != nil {
+		return nil, fmt.Errorf("load checkpoint: %w", err)
+	}
+	defer f.Close()
+	c, err := readFile(f)
+	if err != nil {
+		return nil, fmt.Errorf("load checkpoint %s: %w", path, err)
+	}
+	return c, nil
+}
+
+func readFile(f *os.File) (*Checkpoint, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w (%v)", ErrFile, info.Mode())
+	}
+	if info.Size() > maxFile {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are read", errFormat, info.Size(), maxFile)
+	}
+	return Read(f)
+}
+
+// Save writes the checkpoint to a file. It replaces the file in one step: a reader sees the old file
+// or the new one, never a part.
+func (c *Checkpoint) Save(path string) error {
+	if err := files.WriteBy(path, 0o644, c.Write); err != nil {
+		return fmt.Errorf("save checkpoint %s: %w", path, err)
+	}
+	return nil
+}
+
+// Fingerprint identifies the weights: it is a 64-bit FNV-1a hash of their bits in the order of
+// Architecture.Params. It does not depend on the manifest. The checkpoint must be valid.
+func (c *Checkpoint) Fingerprint() uint64 {
+	h := fnv.New64a()
+	var b [4]byte
+	for _, p := range c.Manifest.Architecture.Params() {
+		for _, v := range c.Weights[p.Name].Data {
+			binary.LittleEndian.PutUint32(b[:], math.Float32bits(v))
+			_, _ = h.Write(b[:]) // never fails
+		}
+	}
+	return h.Sum64()
+}
+
+// Random returns an untrained checkpoint of a valid architecture: every weight and bias uniform in
+// ±1/√fan_in, norms at one and zero, and zero for the weights of rare features (feature.Feature.Rare).
+// Training starts from it, and tests that need no learned weights use it.
+func Random(a Architecture, r *rand.Rand) *Checkpoint {
+	c := &Checkpoint{
+		Manifest: Manifest{Schema: a.Schema(), Architecture: a, Objective: "none", Config: []byte("{}")},
+		Weights:  map[string]Tensor{},
+	}
+	fanIn, inputs := a.Hidden, a.Inputs()
+	for _, p := range a.Params() {
+		n := p.Shape[0]
+		if len(p.Shape) == 2 {
+			n *= p.Shape[1]
+			fanIn = p.Shape[1] // also for the bias, which follows its weight
+		}
+		t := Tensor{Shape: p.Shape, Data: make([]float32, n)}
+		bound := 1 / math.Sqrt(float64(fanIn))
+		for i := range t.Data {
+			switch p.Name {
+			case "norm.weight":
+				t.Data[i] = 1
+			case "norm.bias":
+			default:
+				t.Data[i] = float32((2*r.Float64() - 1) * bound)
+			}
+		}
+		c.Weights[p.Name] = t
+		for column, feature := range inputs[p.Reads] {
+			for i := column; feature.Rare && i < n; i += fanIn {
+				t.Data[i] = 0
+			}
+		}
+	}
+	return c
+}
+
+// CheckOnline returns why the network cannot learn from a running scheduler, or nil if it can. The steps that a scheduler
+// sends lack what these networks read besides: devices, kinds and the peers of pods.
+func (c *Checkpoint) CheckOnline() error {
+	switch a := c.Manifest.Architecture; {
+	case a.Graph != ClusterGraph:
+		return fmt.Errorf("a network that reads the graph %q cannot learn from a running scheduler: its steps lack devices and kinds", a.Graph)
+	case a.ReadsPeers():
+		return errors.New("a network that reads the peers of pods cannot learn from a running scheduler, whose steps do not hold them")
+	}
+	return nil
+}
+
+// startWidth is the hidden width of a network that begins as the shipped rule.
+const startWidth = 32
+
+// ShippedStart returns the network with which a variant begins to learn from a running scheduler: the shipped network if that can, and else
+// one of the same encoder and head that places as the shipped rule does until it learns.
+func ShippedStart(variant string) (*Checkpoint, error) {
+	c, err := Shipped(variant)
+	if err != nil || c.Manifest.Architecture.Graph != KindsGraph {
+		return c, err
+	}
+	rule, err := Shipped("rule")
+	if err != nil {
+		return nil, err
+	}
+	a := rule.Manifest.Architecture
+	a.Encoder, a.Head, a.Hidden = c.Manifest.Architecture.Encoder, c.Manifest.Architecture.Head, startWidth
+	start := Random(a, rand.New(rand.NewPCG(1, 1)))
+	start.Manifest = rule.Manifest
+	start.Manifest.Architecture, start.Manifest.Schema = a, a.Schema()
+	return start, start.FollowRuleOf(rule)
+}
+
+// OriginFigure, among a checkpoint's training figures, names the network that online learning began with.
+const OriginFigure = "onlineOrigin"
+
+// Origin returns the name of the network that all online learning up to c began with: the upper 53 bits of its fingerprint, which fit a
+// JSON number.
+func (c *Checkpoint) Origin() float64 {
+	if o, ok := c.Manifest.Training[OriginFigure]; ok {
+		return o
+	}
+	return float64(c.Fingerprint() >> 11)
 }

@@ -1,7 +1,12 @@
 package infer
 
 import (
+	"fmt"
+	"slices"
+
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
+	"gnnsched/gnn/graph"
 )
 
 // program is a list of layers with their weights, ready to run.
@@ -96,4 +101,250 @@ func (o *op) finish(y []float32, rows int) {
 			relu(row)
 		}
 	}
+}
+
+// tower is the layers of one value: the critic's or the actor's.
+type tower struct {
+	program
+	node, cluster int // the layers whose product is the value; cluster is -1 if the value does not depend on the cluster
+}
+
+func newTower(c *checkpoint.Checkpoint, layers []checkpoint.Layer) *tower {
+	p := newProgram(c, layers)
+	return &tower{program: p, node: p.find(checkpoint.NodeValue), cluster: p.find(checkpoint.ClusterValue)}
+}
+
+// width is the length of the vectors whose product is the value.
+func (t *tower) width() int { return t.program[t.node].Width }
+
+// Width is the length of embeddings in a network on checkpoint.GPUGraph.
+func (n *Network) Width() int { return n.critic.width() }
+
+// NodeSession runs one value of a network on checkpoint.GPUGraph. It is not safe for concurrent use; sessions of one network
+// run in parallel.
+type NodeSession struct {
+	*tower
+	star    star
+	vectors [][]float32 // by layer: of the cluster
+}
+
+// Critic returns a session for the value of nodes.
+func (n *Network) Critic() *NodeSession { return newNodeSession(n.critic) }
+
+// Actor returns a session for choosing among placements: the actor's if the network has one, else the
+// critic's.
+func (n *Network) Actor() *NodeSession { return newNodeSession(n.actor) }
+
+func newNodeSession(t *tower) *NodeSession {
+	return &NodeSession{tower: t, star: newStar(t.program), vectors: make([][]float32, len(t.program))}
+}
+
+// Node writes the embedding φ of a node to out, of length Width. φ is zero for a node without
+// devices, where nothing can be idle.
+func (s *NodeSession) Node(out []float32, g *graph.GPUNode) {
+	if len(g.Free) == 0 {
+		clear(out)
+		return
+	}
+	s.star.run(surroundings{x: g.X, free: g.Free})
+	copy(out, s.star.vectors[s.node])
+}
+
+// Cluster writes the embedding ψ of a cluster's features to out, of length Width.
+func (s *NodeSession) Cluster(out, x []float32) {
+	if s.cluster < 0 {
+		out[0] = 1
+		return
+	}
+	for i := range s.program {
+		o := &s.program[i]
+		if o.Of != checkpoint.Cluster {
+			continue
+		}
+		y := grow(s.vectors[i], o.Width)
+		clear(y)
+		for t := range o.terms {
+			in := x
+			if from := o.terms[t].from; len(from) > 0 {
+				in = s.vectors[from[0]]
+			}
+			o.terms[t].add(y, in, 1)
+		}
+		o.finish(y, 1)
+		s.vectors[i] = y
+	}
+	copy(out, s.vectors[s.cluster])
+}
+
+// Value returns the value of a node in a cluster with the features u.
+func (s *NodeSession) Value(g *graph.GPUNode, u []float32) float32 {
+	phi, psi := make([]float32, s.width()), make([]float32, s.width())
+	s.Node(phi, g)
+	s.Cluster(psi, u)
+	return Dot(phi, psi)
+}
+
+// Dot returns φ · ψ, the value of a node.
+func Dot(phi, psi []float32) float32 {
+	var a, b, c, d float32
+	psi = psi[:len(phi)]
+	for len(phi) >= 4 {
+		a += phi[0] * psi[0]
+		b += phi[1] * psi[1]
+		c += phi[2] * psi[2]
+		d += phi[3] * psi[3]
+		phi, psi = phi[4:], psi[4:]
+	}
+	for i, v := range phi {
+		a += v * psi[i]
+	}
+	return a + b + c + d
+}
+
+// residual is the weighted sum of a candidate's features in one decision. It keeps the weights that are not 0.
+type residual struct {
+	own, part, kept []weight // of the features; of the numbers of a split row; of the kept numbers of its node
+	all             []float64
+}
+
+type weight struct {
+	at int
+	w  float64
+}
+
+// emphasise sets the weights to those of the rule times 1 + the emphasis of each feature.
+func (r *residual) emphasise(rule *term, emphasis []float32, split *feature.SplitLayout) {
+	r.own, r.part, r.kept = r.own[:0], r.part[:0], r.kept[:0]
+	r.all = grow(r.all, rule.in)
+	for i, w := range rule.wT {
+		r.all[i] = float64(w) * (1 + float64(emphasis[i]))
+		r.own = nonzero(r.own, i, r.all[i])
+	}
+	if split == nil {
+		return
+	}
+	for i, features := range split.To {
+		var sum float64
+		for _, f := range features {
+			sum += r.all[f]
+		}
+		r.part = nonzero(r.part, i, sum)
+	}
+	for i, w := range r.all[split.At : split.At+split.Len] {
+		r.kept = nonzero(r.kept, i, w)
+	}
+}
+
+// nonzero returns the weights with another one, unless that is 0.
+func nonzero(all []weight, at int, w float64) []weight {
+	if w == 0 {
+		return all
+	}
+	return append(all, weight{at, w})
+}
+
+// of returns the weighted sum of x, in float64: at a thousand nodes, sums of nearly equal nodes differ in the seventh digit.
+func of(all []weight, x []float32) (sum float64) {
+	for _, w := range all {
+		sum += w.w * float64(x[w.at])
+	}
+	return sum
+}
+
+// Network is the weights of a network, ready to multiply. A Session runs one that scores candidates, a NodeSession one on
+// checkpoint.GPUGraph. It is immutable and safe for concurrent use.
+type Network struct {
+	arch        checkpoint.Architecture
+	fingerprint uint64
+	layout      *feature.Layout
+	h           int // H
+
+	critic, actor *tower // only on GPUGraph; the same in a network without an actor
+
+	// The others are for networks that score candidates.
+	program
+	node      int   // the last layer of nodes, which all others read
+	context   []int // layers of the pod, the cluster and the zones
+	hidden    op    // of the value
+	value     op
+	candidate struct {
+		nodes, shared, zones, paths []term // by what they read; shared: the pod or the cluster
+	}
+	path  struct{ nodes, own []term } // of the layer of paths
+	own   scorer                      // the candidate's own features, and its score
+	part  scorer                      // the same of split graphs
+	rule  *term                       // what the features add to the score by themselves; nil for nothing
+	trust int                         // layer that scales the score of the rest; -1 for none
+	kept  dense                       // of the kept numbers in split graphs; without inputs if there are none
+}
+
+// Layout returns the features that the network reads.
+func (n *Network) Layout() *feature.Layout { return n.layout }
+
+// ValuesNodes reports whether the network reads the GPU graph and values its nodes: see NodeSession. Others score candidates: see Session.
+func (n *Network) ValuesNodes() bool { return n.critic != nil }
+
+// Head returns how the network was trained, which decides what its scores mean.
+func (n *Network) Head() checkpoint.Head { return n.arch.Head }
+
+// Fingerprint returns the checkpoint's fingerprint; see checkpoint.Checkpoint.Fingerprint.
+func (n *Network) Fingerprint() uint64 { return n.fingerprint }
+
+// Architecture returns the network's architecture.
+func (n *Network) Architecture() checkpoint.Architecture { return n.arch }
+
+// New prepares the weights of a checkpoint that reads one of the given graphs; without any, of one on any graph. The error wraps
+// one of package checkpoint's: the checkpoint is not valid, or reads another graph.
+func New(c *checkpoint.Checkpoint, of ...checkpoint.Graph) (*Network, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	a := c.Manifest.Architecture
+	if len(of) > 0 && !slices.Contains(of, a.Graph) {
+		return nil, fmt.Errorf("%w: it is the network %v", checkpoint.ErrSchema, a)
+	}
+	layout, err := a.Layout()
+	if err != nil {
+		return nil, err
+	}
+	n := &Network{arch: a, fingerprint: c.Fingerprint(), layout: layout, h: a.Hidden}
+	if a.Stars() {
+		n.critic = newTower(c, a.Layers())
+		if n.actor = n.critic; a.Actor() != nil {
+			n.actor = newTower(c, a.Actor())
+		}
+		return n, nil
+	}
+	n.program = newProgram(c, a.Layers())
+	n.sort()
+	n.trust = n.program[n.find(checkpoint.Score)].terms[0].scale
+	if rule := n.of(&n.program[n.find(checkpoint.Score)], 0); len(rule) > 0 {
+		n.rule = &rule[0]
+	}
+	if s := layout.Split; s != nil {
+		n.part, n.kept = newScorer(n.own.e.summed(s), n.own.score), n.own.e.rows(s.At, s.Len)
+	}
+	return n, nil
+}
+
+// sort finds the layers by when they run: for each changed node, for each decision, and for each candidate.
+func (n *Network) sort() {
+	score, value := &n.program[n.find(checkpoint.Score)], &n.program[n.find(checkpoint.Value)]
+	last := score.terms[0].from[0]
+	candidate := &n.program[last]
+	n.value, n.hidden = *value, n.program[value.terms[0].from[0]]
+	for i := range n.program[:last] {
+		switch o := &n.program[i]; o.Of {
+		case checkpoint.Node:
+			n.node = i
+		case checkpoint.Pod, checkpoint.Cluster, checkpoint.Zone:
+			n.context = append(n.context, i)
+		case checkpoint.Path:
+			n.path.nodes, n.path.own = n.of(o, checkpoint.Node), n.of(o, 0)
+		}
+	}
+	n.candidate.nodes, n.candidate.zones, n.candidate.paths = n.of(candidate, checkpoint.Node), n.of(candidate, checkpoint.Zone),
+		n.of(candidate, checkpoint.Path)
+	n.candidate.shared = append(n.of(candidate, checkpoint.Cluster), n.of(candidate, checkpoint.Pod)...)
+	n.own = newScorer(n.of(candidate, 0)[0].dense, score.terms[0].wT)
 }

@@ -2,6 +2,7 @@ package infer
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"gnnsched/gnn/checkpoint"
@@ -218,4 +219,146 @@ func weighed(rule *term, emphasis, own *cell) (sum float64) {
 		emphasis.d[i] += float64(w) * own.x[i]
 	}
 	return sum
+}
+
+// StepReading returns what a session reads of a node before and after a placement: the features of both (Widths.Node
+// each), ψ of the cluster (Width), and the free parts of the devices before and after. See Network.AttributeStep.
+func StepReading(before, after *graph.GPUNode, psi []float32) []float32 {
+	return slices.Concat(before.X, after.X, psi, before.Free, after.Free)
+}
+
+// step is a StepReading in parts, in float64.
+type step struct{ before, after, psi, freeBefore, freeAfter []float64 }
+
+func (n *Network) step(reading []float32) (step, error) {
+	width, h := n.layout.Widths.Node, n.Width()
+	devices := len(reading) - 2*width - h
+	if devices < 0 || devices%2 != 0 {
+		return step{}, fmt.Errorf("the reading has %d numbers, and the network reads %d besides two for each device", len(reading), 2*width+h)
+	}
+	x := make([]float64, len(reading))
+	for i, v := range reading {
+		x[i] = float64(v)
+	}
+	free := x[2*width+h:]
+	return step{x[:width], x[width : 2*width], x[2*width : 2*width+h], free[:devices/2], free[devices/2:]}, nil
+}
+
+// AttributeStep cuts the line between two states into pieces, and those with a kink in half, up to halvings times.
+const (
+	pieces   = 64
+	halvings = 8
+)
+
+// AttributeStep divides by how much a placement lowers the value of a node, v(before) - v(after), among the node's
+// features, "node:" and their names, and its devices, "device 0" and so on: integrated gradients along the straight line between the two
+// states. From and To are before and after. The value is linear but for kinks along the line. Within a piece with one kink, its
+// place follows from the values and slopes at both ends, so the parts add up to the difference but for the smallest pieces with several.
+func (n *Network) AttributeStep(reading []float32) ([]Attribution, error) {
+	s, err := n.step(reading)
+	if err != nil {
+		return nil, err
+	}
+	var out []Attribution
+	for j, f := range feature.List(n.layout.Node) {
+		out = append(out, Attribution{Name: "node:" + f.Name, From: s.before[j], To: s.after[j]})
+	}
+	for d := range s.freeBefore {
+		out = append(out, Attribution{Name: fmt.Sprint("device ", d), From: s.freeBefore[d], To: s.freeAfter[d]})
+	}
+	l := &line{tower: n.actor, step: s, parts: out}
+	last := l.at(0)
+	for k := range pieces {
+		next := l.at(float64(k+1) / pieces)
+		l.add(last, next, halvings)
+		last = next
+	}
+	return out, nil
+}
+
+// line is the straight line between two states.
+type line struct {
+	*tower
+	step
+	parts []Attribution
+}
+
+// point is a place on a line, 0 to 1: the value, its slope along the whole line, and its gradient.
+type point struct {
+	at, value, slope float64
+	gradient         []float64
+}
+
+func (l *line) at(at float64) point {
+	x, p := make([]float64, len(l.parts)), point{at: at, gradient: make([]float64, len(l.parts))}
+	for j, a := range l.parts {
+		x[j] = a.From + at*(a.To-a.From)
+	}
+	width := len(l.before)
+	p.value = l.valueOf(x[:width], x[width:], l.psi, p.gradient)
+	for j, a := range l.parts {
+		p.slope += p.gradient[j] * (a.To - a.From)
+	}
+	return p
+}
+
+// add integrates over a piece, which is halved at most so many times more.
+func (l *line) add(a, b point, halvings int) {
+	length := b.at - a.at
+	slope := (b.value - a.value) / length
+	straight := func(p point) bool { return math.Abs(slope-p.slope) <= 1e-6*(1+math.Abs(slope)) }
+	share := 0.5 // of the piece that has the slope of a
+	switch {
+	case straight(a):
+		share = 1
+	case straight(b):
+		share = 0
+	case halvings > 0:
+		middle := l.at((a.at + b.at) / 2)
+		l.add(a, middle, halvings-1)
+		l.add(middle, b, halvings-1)
+		return
+	case a.slope != b.slope:
+		share = min(max((slope-b.slope)/(a.slope-b.slope), 0), 1)
+	}
+	for j, p := range l.parts {
+		l.parts[j].Part -= (share*a.gradient[j] + (1-share)*b.gradient[j]) * (p.To - p.From) * length
+	}
+}
+
+// StepScore returns v(before) - v(after), in float64.
+func (n *Network) StepScore(reading []float32) (float64, error) {
+	s, err := n.step(reading)
+	if err != nil {
+		return 0, err
+	}
+	return n.actor.valueOf(s.before, s.freeBefore, s.psi, nil) - n.actor.valueOf(s.after, s.freeAfter, s.psi, nil), nil
+}
+
+// valueOf computes the value of a node with features x and free parts of its devices, and its gradient with respect to both, x first,
+// unless gradient is nil.
+func (t *tower) valueOf(x, free, psi, gradient []float64) (value float64) {
+	clear(gradient)
+	if len(free) == 0 {
+		return 0
+	}
+	in := leaves{x: &cell{x, make([]float64, len(x))}}
+	for d := range free {
+		in.free = append(in.free, &cell{free[d : d+1], make([]float64, 1)})
+	}
+	var tape tape
+	phi := tape.node(t.program, in, t.node)
+	for j, v := range phi.x {
+		value += v * psi[j]
+		phi.d[j] = psi[j]
+	}
+	if gradient == nil {
+		return value
+	}
+	tape.backward()
+	at := copy(gradient, in.x.d)
+	for d := range in.free {
+		gradient[at+d] = in.free[d].d[0]
+	}
+	return value
 }

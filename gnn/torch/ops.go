@@ -4,7 +4,9 @@ package torch
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/sugarme/gotch/libtch"
 )
@@ -188,4 +190,122 @@ func (s *Scope) HuberEach(x, target *Tensor, delta float64) *Tensor {
 	return s.op("huber", func(out *libtch.Ctensor) {
 		libtch.AtgHuberLoss(out, x.c, target.c, noReduction, delta)
 	}, x, target)
+}
+
+// SegmentLogSoftmax returns the logarithm of the softmax over each segment of x [n, 1]: row i belongs
+// to segment[i], in [0, segments). A policy chooses with it among candidates whose number differs
+// from graph to graph. Scores are first shifted by the highest of their segment, so that no
+// exponential overflows.
+func (s *Scope) SegmentLogSoftmax(x *Tensor, segment []int64, segments int) *Tensor {
+	values := s.Float32s(x)
+	if s.err != nil {
+		return nil
+	}
+	if len(values) != len(segment) || len(x.Shape()) != 2 {
+		s.fail(fmt.Errorf("torch: segment log softmax: a tensor of shape %v for %d rows, want [%d, 1]", x.Shape(), len(segment), len(segment)))
+		return nil
+	}
+	n := len(values)
+	of := s.Int64(segment, n)
+	shifted := s.Sub(x, s.Float32(highest(values, segment, segments), n, 1))
+	return s.Sub(shifted, s.Rows(s.Log(s.segmentSum(s.Exp(shifted), of, segments)), of))
+}
+
+// SegmentCentre subtracts from each row of x [n, 1] the mean of its segment: row i belongs to segment[i], in
+// [0, segments).
+func (s *Scope) SegmentCentre(x *Tensor, segment []int64, segments int) *Tensor {
+	of := s.Int64(segment, len(segment))
+	return s.Sub(x, s.Rows(segmentMean(s, x, of, segment, segments), of))
+}
+
+// highest returns, for every value, the highest value of its segment.
+func highest(values []float32, segment []int64, segments int) []float32 {
+	top := make([]float32, segments)
+	for i := range top {
+		top[i] = float32(math.Inf(-1))
+	}
+	for i, v := range values {
+		top[segment[i]] = max(top[segment[i]], v)
+	}
+	out := make([]float32, len(values))
+	for i, g := range segment {
+		out[i] = top[g]
+	}
+	return out
+}
+
+// zeroGrad sets every gradient to zero. Call it before each Backward, which adds to the gradients.
+func (p *Parameters) zeroGrad() error {
+	var s Scope
+	defer s.Drop()
+	for _, g := range p.gradients(&s, func(string) bool { return true }) {
+		s.op("zero gradient", func(out *libtch.Ctensor) { libtch.AtgZero_(out, g.c) }, g)
+	}
+	return s.Err()
+}
+
+// clipGrad scales the gradients of all parameters together so that their common Euclidean
+// norm is at most limit, and returns the norm that they had. A norm that is not finite
+// changes nothing and is an error: a step with such gradients would destroy the network.
+func (p *Parameters) clipGrad(limit float64) (norm float64, err error) {
+	return p.clip(limit, func(string) bool { return true })
+}
+
+// clipGradApart is clipGrad with separate norms for the parameters whose names begin with prefix and
+// for the others. It returns the norm of the others.
+func (p *Parameters) clipGradApart(limit float64, prefix string) (norm float64, err error) {
+	if _, err := p.clip(limit, func(name string) bool { return strings.HasPrefix(name, prefix) }); err != nil {
+		return 0, err
+	}
+	return p.clip(limit, func(name string) bool { return !strings.HasPrefix(name, prefix) })
+}
+
+// clip is clipGrad for the parameters for which `which` returns true.
+func (p *Parameters) clip(limit float64, which func(name string) bool) (norm float64, err error) {
+	var s Scope
+	defer s.Drop()
+	gradients := p.gradients(&s, which)
+	sum := 0.0
+	for _, g := range gradients {
+		n := s.Float(s.op("norm", func(out *libtch.Ctensor) { libtch.AtgNorm(out, g.c) }, g))
+		sum += n * n
+	}
+	norm = math.Sqrt(sum)
+	if s.Err() != nil {
+		return 0, s.Err()
+	}
+	if math.IsNaN(norm) || math.IsInf(norm, 0) {
+		return norm, fmt.Errorf("torch: the gradient's norm is %v: the loss diverged; lower the learning rate or check the inputs", norm)
+	}
+	if norm > limit {
+		for _, g := range gradients {
+			s.op("clip", func(out *libtch.Ctensor) {
+				withScalar(limit/norm, func(c libtch.Cscalar) { libtch.AtgMulScalar_(out, g.c, c) })
+			}, g)
+		}
+	}
+	return norm, s.Err()
+}
+
+// gradients returns the gradients of the parameters that a loss has reached and for which `which` returns true.
+func (p *Parameters) gradients(s *Scope, which func(name string) bool) []*Tensor {
+	out := make([]*Tensor, 0, len(p.tensors))
+	for i, t := range p.tensors {
+		if !which(p.names[i]) {
+			continue
+		}
+		if g := s.gradient(t); g != nil {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// gradient returns a handle of the tensor's gradient, nil if there is none.
+func (s *Scope) gradient(t *Tensor) *Tensor {
+	g := s.op("gradient", func(out *libtch.Ctensor) { libtch.AtgGrad(out, t.c) }, t)
+	if g == nil || !libtch.AtDefined(g.c) {
+		return nil
+	}
+	return g
 }

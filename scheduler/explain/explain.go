@@ -6,11 +6,17 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"text/tabwriter"
+
+	"github.com/dustin/go-humanize/english"
 
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
@@ -243,3 +249,294 @@ func (c *comparison) steps(net *infer.Network) error {
 	c.changes = true
 	return nil
 }
+
+// Write writes why the pod of a record got its node, or none. For a decision in the shadow it writes where the pod would go.
+func Write(w io.Writer, r decision.Record, net *infer.Network) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Pod %s/%s, %s, scheduler %s%s.\n", r.Namespace, r.Pod, r.Time.UTC().Format("2006-01-02 15:04:05 UTC"),
+		r.Profile, inShadow(r))
+	if r.Node == "" {
+		fmt.Fprintf(&b, "It %s no node: %s.\n", tense(r, "found", "would find"), strings.TrimSuffix(r.Failure, "."))
+		if r.Nominated != "" {
+			fmt.Fprintf(&b, "Preemption makes room for it on %s.\n", r.Nominated)
+		}
+	} else {
+		choice(&b, r)
+	}
+	refused(&b, r)
+	candidates(&b, r)
+	if chosen, known := r.Find(r.Node); known {
+		differences(&b, r, chosen, net)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// tense returns what to say of a decision, or would if it was made in the shadow of another scheduler.
+func tense(r decision.Record, did, would string) string {
+	if r.Outcome == decision.Shadow {
+		return would
+	}
+	return did
+}
+
+// inShadow says of a decision in the shadow that it placed nothing.
+func inShadow(r decision.Record) string {
+	switch {
+	case r.Outcome != decision.Shadow:
+		return ""
+	case r.Really == "" && r.Node == "":
+		return " in the shadow: it places nothing. The pod really got no node either"
+	case r.Really == "":
+		return " in the shadow: it places nothing. The pod would go to " + r.Node + ", and really got no node"
+	case r.Node == "":
+		return " in the shadow: it places nothing. The pod is really on " + r.Really
+	case r.Node == r.Really:
+		return " in the shadow: it places nothing. The pod would go to " + r.Node + ", where it really is"
+	}
+	return " in the shadow: it places nothing. The pod would go to " + r.Node + ", and is really on " + r.Really
+}
+
+// choice writes what was chosen, and how clearly.
+func choice(b *strings.Builder, r decision.Record) {
+	if len(r.Best) == 0 {
+		fmt.Fprintf(b, "%s %s the only feasible node, so nothing %s scored.\n", r.Node, tense(r, "was", "would be"), tense(r, "was", "would be"))
+	} else {
+		fmt.Fprintf(b, "%s %s %s among %d feasible nodes in %.0f µs.\n", by(r), tense(r, "chose", "would choose"), r.Node, r.Feasible, r.Latency)
+	}
+	if r.Preferred < r.Feasible {
+		fmt.Fprintf(b, "What manifests prefer, and the default spreading of replicas, left %d of them.\n", r.Preferred)
+	}
+	switch {
+	case r.RunnerUp == "":
+	case r.Margin == nil:
+		fmt.Fprintf(b, "The chosen node is not among the best that are recorded: scores were equal, blended, or the scheduler explored.\n")
+	case *r.Margin < 0:
+		fmt.Fprintf(b, "Its score is %.4g below that of %s: other scores were blended in, or the scheduler explored.\n", -*r.Margin, r.RunnerUp)
+	default:
+		fmt.Fprintf(b, "The runner-up is %s, %.4g behind.\n", r.RunnerUp, *r.Margin)
+	}
+	switch d := r.Default; {
+	case d == nil && (r.Fallback != "" || r.Group == "rest"):
+	case d == nil:
+		b.WriteString("The default profile was not asked.\n")
+	case d.Node == r.Node:
+		fmt.Fprintf(b, "The default profile would have chosen it too%s.\n", ties(d.Ties))
+	default:
+		fmt.Fprintf(b, "The default profile would have chosen %s%s.\n", d.Node, ties(d.Ties))
+	}
+	devices(b, r)
+	if r.Outcome != decision.Bound && r.Outcome != decision.Shadow {
+		b.WriteString("The scheduler had not heard that the pod was bound.\n")
+	}
+}
+
+// devices writes which devices the pod got, and which GPUs it would have got on the runner-up.
+func devices(b *strings.Builder, r decision.Record) {
+	if len(r.Claimed) == 0 && len(r.Devices) > 0 && r.Outcome == decision.Bound {
+		fmt.Fprintf(b, "The pod has the GPU devices %s.\n", strings.Trim(fmt.Sprint(r.Devices), "[]"))
+	}
+	if chosen, known := r.Find(r.Node); known && len(chosen.Cards) > 0 {
+		fmt.Fprintf(b, "Of the GPUs of %s the policy %s %s.\n", r.Node, tense(r, "chose", "would choose"),
+			english.WordSeries(chosen.Cards, "and"))
+	}
+	if up, known := r.Find(r.RunnerUp); known && len(up.Cards) > 0 {
+		fmt.Fprintf(b, "Of those of %s it %s %s.\n", up.Node, tense(r, "would have chosen", "would choose"),
+			english.WordSeries(up.Cards, "and"))
+	}
+	if len(r.Claimed) == 0 {
+		return
+	}
+	verb := "gave the pod"
+	if r.Outcome != decision.Bound {
+		verb = "would have given the pod"
+	}
+	fmt.Fprintf(b, "Its claims %s\n", verb)
+	t := table(b, "DEVICE", "SHARE", "REQUEST", "CLAIM")
+	for _, d := range r.Claimed {
+		claim := cmp.Or(d.Claim, "of its extended resources")
+		fmt.Fprintf(t, "%s/%s/%s\t%s\t%s\t%s\n", d.Driver, d.Pool, d.Name, shareText(d.Milli), d.Request, claim)
+	}
+	t.Flush()
+}
+
+// shareText writes thousandths of a GPU.
+func shareText(milli int64) string {
+	if milli <= 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(float64(milli)/cluster.DeviceMilli, 'f', -1, 64)
+}
+
+func by(r decision.Record) string {
+	if r.Group == "rest" {
+		return "The default profile's scoring, which decides for the rest of the share,"
+	}
+	if r.Fallback != "" {
+		return fmt.Sprintf("Upstream's scoring, because %s failed (%s),", r.Policy, r.Fallback)
+	}
+	if r.Fingerprint != "" {
+		return fmt.Sprintf("Network %s (weights %s)", r.Policy, r.Fingerprint)
+	}
+	return "Policy " + r.Policy
+}
+
+func ties(n int) string {
+	switch n {
+	case 0, 1:
+		return ""
+	case 2:
+		return ", or another node that it scores the same"
+	}
+	return fmt.Sprintf(", or one of %d others that it scores the same", n-1)
+}
+
+// refused writes why nodes were refused.
+func refused(b *strings.Builder, r decision.Record) {
+	if len(r.Refused) == 0 {
+		return
+	}
+	b.WriteString("\n")
+	t := table(b, "REFUSED", "PLUGIN", "REASON")
+	for _, f := range r.Refused {
+		fmt.Fprintf(t, "%d\t%s\t%s\n", f.Nodes, f.Plugin, f.Reason)
+	}
+	t.Flush()
+}
+
+// candidates writes the best nodes.
+func candidates(b *strings.Builder, r decision.Record) {
+	if len(r.Best) == 0 {
+		return
+	}
+	b.WriteString("\n")
+	t := table(b, "NODE", "SCORE", "")
+	for _, c := range r.Best {
+		mark := ""
+		if c.Node == r.Node {
+			mark = tense(r, "chosen", "would be chosen")
+		} else if c.Node == r.RunnerUp {
+			mark = "runner-up"
+		}
+		if r.Default != nil && r.Default.Node == c.Node {
+			mark = strings.TrimPrefix(mark+", default's choice", ", ")
+		}
+		if r.Really == c.Node {
+			mark = strings.TrimPrefix(mark+", really", ", ")
+		}
+		fmt.Fprintln(t, strings.TrimSuffix(fmt.Sprintf("%s\t%.5g\t%s", c.Node, c.Score, mark), "\t"))
+	}
+	t.Flush()
+}
+
+func table(b *strings.Builder, columns ...string) *tabwriter.Writer {
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, strings.TrimRight(strings.Join(columns, "\t"), "\t"))
+	return t
+}
+
+// differences writes the comparisons with the runner-up and with the default's choice.
+func differences(b *strings.Builder, r decision.Record, chosen decision.Candidate, net *infer.Network) {
+	var others []string
+	if r.RunnerUp != "" {
+		others = append(others, r.RunnerUp)
+	}
+	if d := r.Default; d != nil && d.Node != r.Node && d.Node != r.RunnerUp {
+		others = append(others, d.Node)
+	}
+	if _, known := r.Find(r.Really); known && r.Really != r.Node && !slices.Contains(others, r.Really) {
+		others = append(others, r.Really)
+	}
+	for _, name := range others {
+		fmt.Fprintf(b, "\nWhy %s and not %s: ", r.Node, name)
+		other, known := r.Find(name)
+		if !known {
+			b.WriteString("what manifests prefer, or the default spreading of replicas, kept that node from the policy.\n")
+			continue
+		}
+		c, err := compare(chosen, other, net)
+		if err != nil {
+			fmt.Fprintf(b, "%v.\n", err)
+			continue
+		}
+		c.write(b)
+		if slices.ContainsFunc(c.parts, func(p infer.Attribution) bool { return p.Name == costName && p.Part > 0 }) {
+			keptFor(b, other)
+		}
+	}
+}
+
+// comingPods is of how many pods to come keptFor tells the share.
+const comingPods = 40
+
+// keptFor writes for which kind of pods a node is kept most.
+func keptFor(b *strings.Builder, c decision.Candidate) {
+	if c.Read == nil || len(c.Read.KeptFor) == 0 {
+		return
+	}
+	k := c.Read.KeptFor[0]
+	fmt.Fprintf(b, "%s is kept for pods with %s: if pods arrive as before, %.0f of the next %d, and there is room for %.0f. "+
+		"This pod would take %.2g of it.\n", c.Node, k.Kind, comingPods*k.Share, comingPods, k.Room, k.Takes)
+}
+
+// shown is the number of features in a table. The others share its last row.
+const shown = 8
+
+func (c *comparison) write(b *strings.Builder) {
+	if c.margin() == 0 && len(c.parts) > 0 && c.parts[0].Part == 0 {
+		b.WriteString("the policy read the same of both and gave both the same score. The scheduler takes one of them.\n")
+		return
+	}
+	fmt.Fprintf(b, "the scores differ by %.4g, of which\n", c.margin())
+	if c.byRule {
+		b.WriteString("(the network's rule, as it is: on such a cluster the network learned no change of it)\n")
+	}
+	if c.changes {
+		b.WriteString("(under the nodes: by how much the placement changes the feature there)\n")
+	}
+	t := table(b, "FEATURE", c.chosen.Node, c.other.Node, "PART")
+	rest, count := 0.0, 0
+	for i, p := range c.parts {
+		switch {
+		case i >= shown && p.Part != 0:
+			rest, count = rest+p.Part, count+1
+		case p.Part == 0 && !strings.HasPrefix(p.Name, "v("):
+		case p.Name == "zone" || p.Name == "groups" || p.Name == "peers" || p.Name == reserveAndPower:
+			fmt.Fprintf(t, "%s\t\t\t%+.4g\n", p.Name, p.Part)
+		default:
+			fmt.Fprintf(t, "%s\t%s\t%s\t%+.4g\n", inWords(p.Name), valueText(p.To), valueText(p.From), p.Part)
+		}
+	}
+	if count > 0 {
+		fmt.Fprintf(t, "%d others\t\t\t%+.4g\n", count, rest)
+	}
+	t.Flush()
+	if c.margin() <= 0 {
+		return
+	}
+	if c.flip == nil || math.IsInf(c.flip.to, 0) {
+		fmt.Fprintf(b, "No possible change of one feature of %s, up to ±%d, would have given it the pod.\n", c.other.Node, farthest)
+		return
+	}
+	fmt.Fprintf(b, "%s would have got the pod if only this feature had differed: %s %s instead of %s.\n",
+		c.other.Node, inWords(c.flip.name), valueText(c.flip.to), valueText(c.flip.from))
+}
+
+// words says what the features of a rule mean, shorter than feature.RuleDocs.
+var words = map[string]string{
+	"balance": "load gets more even", "used": "how full the node gets", "skew": "CPU and memory get more even",
+	"share": "the pod's part of the node", "over": "nearer to the mean load", "match": "large pod, large node",
+	"room": "room lost for large pods", "empty": "the node is empty", "size": "size of the node",
+	costName: "what the pod takes from pods to come, logarithm",
+}
+
+// inWords returns a feature's meaning, with its name in docs/reference/features.md, or the name alone.
+func inWords(name string) string {
+	if text := words[strings.TrimPrefix(strings.TrimPrefix(name, "candidate:"), "rule_")]; text != "" {
+		return fmt.Sprintf("%s (%s)", text, strings.TrimPrefix(name, "candidate:"))
+	}
+	return name
+}
+
+// valueText writes a value of a feature. 0 has no sign, though a sum or product may be -0.
+func valueText(x float64) string { return fmt.Sprintf("%.4g", x+0) }

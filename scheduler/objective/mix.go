@@ -2,6 +2,7 @@ package objective
 
 import (
 	"encoding"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -151,4 +152,122 @@ func (m mixTracker) Cost() float64 {
 		sum += t.weight * t.Cost()
 	}
 	return sum
+}
+
+// Shaping is potential-based reward shaping (Ng, Harada & Russell 1999, Policy invariance under
+// reward transformations, ICML). It adds γΦ(s') - Φ(s) to the reward of each step from s to s', which
+// does not change the order of policies. The potential Φ is minus the cost, and 0 after the episode.
+// The reward without shaping is minus the cost of the last state for the last step, and 0 before.
+type Shaping struct {
+	Gamma float64 // the learner's discount, 0 to 1
+}
+
+// Reward returns the shaped reward of a step, given the costs before and after it. last marks the
+// last step of an episode.
+func (s Shaping) Reward(before, after float64, last bool) float64 {
+	if last {
+		return before - after
+	}
+	return before - s.Gamma*after
+}
+
+// Ordinary measures how unevenly the nodes without GPUs are used: it is Balance of these nodes alone. On a
+// cluster where GPUs are to be packed, Balance of all nodes would ask for the opposite. The cost is 0 if
+// every node has GPUs.
+type Ordinary struct{}
+
+// Name implements Term.
+func (Ordinary) Name() string { return "ordinary" }
+
+// About implements Described.
+func (Ordinary) About() string {
+	return "balance of the nodes without GPUs"
+}
+
+// Cost implements Term.
+func (Ordinary) Cost(nodes []*cluster.Node) float64 {
+	ordinary, _ := withoutGPUs(nodes)
+	return Balance{}.Cost(ordinary)
+}
+
+// Track implements Trackable.
+func (Ordinary) Track(nodes []*cluster.Node) Tracker {
+	ordinary, rows := withoutGPUs(nodes)
+	return ordinaryTracker{Balance{}.Track(ordinary), rows}
+}
+
+// withoutGPUs returns the nodes that offer no GPUs, and the row among them of each of nodes, or -1.
+func withoutGPUs(nodes []*cluster.Node) (ordinary []*cluster.Node, rows []int) {
+	rows = make([]int, len(nodes))
+	for i, n := range nodes {
+		if rows[i] = -1; n.Allocatable.GPU == 0 {
+			rows[i] = len(ordinary)
+			ordinary = append(ordinary, n)
+		}
+	}
+	return ordinary, rows
+}
+
+// ordinaryTracker passes on the updates of the nodes that count.
+type ordinaryTracker struct {
+	Tracker
+	rows []int
+}
+
+func (t ordinaryTracker) Update(i int) {
+	if t.rows[i] >= 0 {
+		t.Tracker.Update(t.rows[i])
+	}
+}
+
+// Waiting measures the pods that have no node: what they request, as a share of what the cluster offers. The nodes do not show it, so
+// whoever knows the queue adds it to the cost (Mix.Waiting).
+type Waiting struct{}
+
+// Name implements Term.
+func (Waiting) Name() string { return "waiting" }
+
+// About implements Described.
+func (Waiting) About() string {
+	return "what pods without a node request, as a share of what the nodes offer " +
+		"(of CPU, memory and GPUs the one of which they request most)"
+}
+
+// Cost implements Term. It is 0.
+func (Waiting) Cost([]*cluster.Node) float64 { return 0 }
+
+// Waiting returns the weight of the term waiting in the mix; 0 if it is not there.
+func (m Mix) Waiting() float64 {
+	for _, w := range m {
+		if w.Term == (Waiting{}) {
+			return w.Weight
+		}
+	}
+	return 0
+}
+
+// Capacity returns what the nodes offer that are neither cordoned nor a control plane's. Taints of pools do not matter: who tolerates them
+// waits too.
+func Capacity(nodes []*cluster.Node) (out cluster.Resources) {
+	for _, n := range nodes {
+		if !n.Unschedulable && !slices.ContainsFunc(n.Taints, cluster.Taint.ControlPlane) {
+			out = out.Plus(n.Allocatable)
+		}
+	}
+	return out
+}
+
+// NoQueue returns an error if the mix has the term waiting, for those who see the nodes alone.
+func (m Mix) NoQueue() error {
+	if m.Waiting() > 0 {
+		return errors.New("waiting: only the simulator counts what waits; use this term with eval, tune and training")
+	}
+	return nil
+}
+
+// Share returns the largest share of a capacity that requests take: of CPU, memory or GPUs.
+func Share(r, of cluster.Resources) float64 {
+	r = r.Counted()
+	return max(cluster.Fraction(r.MilliCPU, of.MilliCPU), cluster.Fraction(r.Memory, of.Memory),
+		cluster.Fraction(r.TotalGPUMilli(), cluster.DeviceMilli*of.GPU))
 }

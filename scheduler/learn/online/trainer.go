@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"path"
@@ -285,4 +286,113 @@ func (t *Trainer) report() {
 	if t.Progress != nil {
 		t.Progress(p)
 	}
+}
+
+// Method is a way to learn from a stream of steps, with its hyperparameters.
+type Method interface {
+	// NewLearner returns a learner that starts from the weights of start and has no memory. It
+	// draws from rng and notes its figures in f.
+	NewLearner(s run.Settings, start *checkpoint.Checkpoint, rng *rand.Rand, f *run.Figures) (Learner, error)
+}
+
+// Step is a scheduler's step with what the trainer knows about the one before it.
+type Step struct {
+	experience.Step
+	// Contiguous tells that the actor's step before this one is not missing. Reward is that step's.
+	Contiguous bool
+	Reward     float64
+}
+
+// Learner learns from the steps of schedulers. Those of one actor come in the order in which they
+// were made; the steps of different actors may alternate.
+type Learner interface {
+	// Take takes a step, and learns if that is due. It returns the number of updates.
+	Take(s Step) (updates int, err error)
+	// Forget drops what waits for further steps.
+	Forget()
+	// Checkpoint returns the network as it is now.
+	Checkpoint() (*checkpoint.Checkpoint, error)
+	// Habits returns how the trainer treats the learner.
+	Habits() Habits
+	// Keep notes that the schedulers continue with the network as it is now.
+	Keep() error
+	// Revert goes back to the network that was kept last.
+	Revert() error
+	// State returns the memory, from which Restore continues. Package gob encodes its values. The weights are not in it.
+	State() ([]any, error)
+	// Restore takes over a memory. read decodes its values into pointers. Restore returns the number of transitions that it
+	// remembers. After an error the learner is of no use.
+	Restore(read func(into ...any) error) (transitions int, err error)
+	// Drop frees the networks.
+	Drop()
+}
+
+// Habits guide a learner's trainer and describe its progress.
+type Habits struct {
+	JudgeEvery int      // updates between two judgements of the network
+	Stale      int      // steps so far that were not learned from because another network made them
+	Loss       string   // tag of the loss that progress shows
+	Figures    []string // tags of more figures that progress shows
+}
+
+// state is the trainer's part of a state file, from which the next trainer continues. It is the first value; the learner's follow. The
+// weights are not in the file: they are the checkpoint's.
+type state struct {
+	Architecture checkpoint.Architecture
+	Origin       float64 // of the networks that the memory is about
+	Source       []byte  // of the random numbers
+	Guard        standing
+}
+
+// store writes the state file, if there is to be one.
+func (t *Trainer) store() error {
+	if t.State == "" {
+		return nil
+	}
+	t.stored = t.count.Steps
+	s := state{Architecture: t.start.Manifest.Architecture, Origin: t.start.Origin(), Guard: t.Guard.standing}
+	learner, err := t.learner.State()
+	if err == nil {
+		s.Source, err = t.source.MarshalBinary()
+	}
+	if err == nil {
+		err = run.WriteFile(t.State, append([]any{s}, learner...)...)
+	}
+	if err != nil {
+		return fmt.Errorf("save the online trainer's state: %w", err)
+	}
+	return nil
+}
+
+// resume continues from the state file. A file that does not exist, is damaged or is about another
+// network is no error: without the memory, learning is only slower.
+func (t *Trainer) resume() error {
+	if t.State == "" {
+		return nil
+	}
+	var s state
+	transitions, err := 0, run.ReadFile(t.State, &s)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil && (!s.Architecture.Equal(t.start.Manifest.Architecture) || s.Origin != t.start.Origin()):
+		err = errors.New("it is of another network's learning")
+	case err == nil:
+		transitions, err = t.learner.Restore(func(into ...any) error { return run.ReadFile(t.State, append([]any{nil}, into...)...) })
+	}
+	if err == nil {
+		err = t.source.UnmarshalBinary(s.Source)
+	}
+	if err != nil {
+		t.note(fmt.Sprintf("the state in %s cannot be used, so the memory starts empty: %v", t.State, err))
+		t.learner.Drop() // it may have taken over a part
+		return t.newLearner()
+	}
+	t.Guard.standing = s.Guard
+	line := "continues from " + t.State
+	if transitions > 0 {
+		line += fmt.Sprintf(", with %d transitions", transitions)
+	}
+	t.note(line)
+	return nil
 }

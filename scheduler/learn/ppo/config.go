@@ -2,8 +2,10 @@ package ppo
 
 import (
 	"fmt"
+	"math"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
 	"gnnsched/scheduler/learn/run"
 )
 
@@ -92,3 +94,152 @@ const (
 	tagCloning    = "losses/imitation"
 	tagAgreement  = "losses/imitation_agreement"
 )
+
+// step is a placement that an update learns from.
+type step struct {
+	state   *graph.Graph
+	action  int
+	teacher int     // the teacher's choice; -1 for none
+	log     float32 // log-probability of the action under the policy that took it
+	value   float64 // of the state
+	reward  float64
+
+	last   bool         // whether the step is its episode's last: the episode ended, or was truncated
+	beyond float64      // of a last step: the value of the state that the episode was left in, 0 if it ended
+	after  *graph.Graph // that state, of a step of a running scheduler
+
+	advantage float64
+	target    float64 // advantage + value: the critic learns it
+}
+
+// rollout holds the steps that an update learns from. Those of one environment lie next to each other in the order of time, the first
+// environment's first.
+type rollout []step
+
+// estimate computes advantages and targets. after holds, for each environment, the value of the state after its last step.
+//
+// The advantages are generalised advantage estimation (Schulman et al. 2016), A_t = Σ_k (γλ)^k δ_(t+k) with
+// δ_t = r_t + γ V_(t+1) - V_t. The sum ends with the last step of an episode. There beyond takes the place of V_(t+1)
+// (Pardo et al. 2018).
+func (r rollout) estimate(after []float64, gamma, lambda float64) {
+	steps := len(r) / len(after)
+	for e, value := range after {
+		next := 0.0
+		for t := steps - 1; t >= 0; t-- {
+			s := &r[e*steps+t]
+			if s.last {
+				value, next = s.beyond, 0
+			}
+			next = s.reward + gamma*value - s.value + gamma*lambda*next
+			s.advantage, s.target = next, next+s.value
+			value = s.value
+		}
+	}
+}
+
+// centre subtracts from every advantage the mean over its group of environments at the same time.
+// group is the number of environments in a group, length the number of placements in each.
+func (r rollout) centre(group, length int) {
+	if group < 2 {
+		return
+	}
+	for first := 0; first < len(r); first += group * length {
+		for t := range length {
+			mean := 0.0
+			for e := range group {
+				mean += r[first+e*length+t].advantage / float64(group)
+			}
+			for e := range group {
+				r[first+e*length+t].advantage -= mean
+			}
+		}
+	}
+}
+
+// column returns a value of every step at the indices.
+func column[T any](r rollout, index []int, of func(*step) T) []T {
+	out := make([]T, len(index))
+	for i, at := range index {
+		out[i] = of(&r[at])
+	}
+	return out
+}
+
+// normalise brings the advantages to mean 0 and variance 1.
+func (r rollout) normalise() {
+	n := float64(len(r))
+	mean, square := 0.0, 0.0
+	for i := range r {
+		mean += r[i].advantage / n
+	}
+	for i := range r {
+		square += (r[i].advantage - mean) * (r[i].advantage - mean) / n
+	}
+	by := 1 / (math.Sqrt(square) + 1e-8)
+	for i := range r {
+		r[i].advantage = (r[i].advantage - mean) * by
+	}
+}
+
+// explained returns the share of the variance of the targets that the values explain: 1 - Var(target-value)/Var(target). It is 0 if
+// the values are constant, and if the targets are.
+func (r rollout) explained() float64 {
+	targets, rest := make([]float64, len(r)), make([]float64, len(r))
+	for i, s := range r {
+		targets[i], rest[i] = s.target, s.target-s.value
+	}
+	if v := variance(targets); v > 0 {
+		return 1 - variance(rest)/v
+	}
+	return 0
+}
+
+// variance returns the mean squared distance from the mean.
+func variance(x []float64) (sum float64) {
+	mean := 0.0
+	for _, v := range x {
+		mean += v / float64(len(x))
+	}
+	for _, v := range x {
+		sum += (v - mean) * (v - mean) / float64(len(x))
+	}
+	return sum
+}
+
+// settings are the hyperparameters of a run by this method.
+type settings struct {
+	run.Settings
+	Config
+}
+
+// phase is one of the parts of a run.
+type phase int
+
+const (
+	cloning   phase = iota // behaviour cloning: the policy learns the teacher's choices
+	warmingUp              // the critic learns the value of the cloned policy, which stays as it is
+	improving              // PPO
+)
+
+var phaseNames = [...]string{"behaviour cloning", "critic warm-up", "PPO"}
+
+// phase returns the phase at a step.
+func (s settings) phase(step int) phase {
+	switch at := float64(step) / float64(s.Steps); {
+	case at < s.Imitation.Share:
+		return cloning
+	case at < s.Imitation.Share+s.Imitation.Warmup:
+		return warmingUp
+	}
+	return improving
+}
+
+// left falls linearly from 1 at the first step of the last phase to 0 at the end of the run.
+func (s settings) left(step int) float64 {
+	from := min(s.Imitation.Share+s.Imitation.Warmup, 1) * float64(s.Steps)
+	length := float64(s.Steps) - from
+	if length <= 0 {
+		return 0
+	}
+	return min(max((float64(s.Steps)-float64(step))/length, 0), 1)
+}

@@ -3,17 +3,21 @@
 package rollouts
 
 import (
+	"bytes"
 	"math"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/sim"
 )
 
 // agent plays in several environments side by side, and learns from what its candidates would lead to.
@@ -298,3 +302,179 @@ func (a *agent) Restore(read func(into ...any) error) error {
 	a.scale, a.taught, a.imitated = in.Scale, in.Taught, in.Imitated
 	return a.Import(l)
 }
+
+// outlier is the error at which the loss turns from quadratic to linear, in root mean squares of the worths.
+// It must be large. The costs of candidates have heavy tails, since a choice rarely decides whether a
+// pod has to wait. A small one would fit the median, in which such waits do not count.
+const outlier = 10
+
+// learner fits a network's scores to the worths of candidates. Not safe for concurrent use.
+type learner struct {
+	*torch.Trainee // Slow is the average of Net over the updates, and plays
+	config         settings
+}
+
+func newLearner(config settings, c *checkpoint.Checkpoint) (*learner, error) {
+	t, err := torch.NewTrainee(c, config.LearningRate, true)
+	return &learner{t, config}, err
+}
+
+// units are the divisors of worths and of the teacher's scores.
+type units struct{ worths, taught scale }
+
+// targets are the desired scores of some candidates, relative to their mean over each sample.
+type targets struct {
+	rows, segment []int64
+	want          []float32
+}
+
+// add adds the targets of some candidates of sample i, which begins at a row of the batch. nil stands for all
+// candidates.
+func (t *targets) add(i int, start int64, candidates []int32, values []float64, unit float64) {
+	for k, w := range centred(values) {
+		row := start + int64(k)
+		if candidates != nil {
+			row = start + int64(candidates[k])
+		}
+		t.rows, t.segment, t.want = append(t.rows, row), append(t.segment, int64(i)), append(t.want, float32(w/unit))
+	}
+}
+
+// loss returns the mean Huber loss of scores.
+func (t *targets) loss(s *torch.Scope, scores *torch.Tensor, samples int, limit float64) *torch.Tensor {
+	tried := s.SegmentCentre(s.Rows(scores, s.Int64(t.rows, len(t.rows))), t.segment, samples)
+	return s.Mean(s.HuberEach(tried, s.Float32(t.want, len(t.want), 1), limit))
+}
+
+// update takes one step of the optimiser: the scores of the tried candidates, relative to their mean, towards
+// the worths relative to theirs; and those of all candidates towards the teacher's, with the weight Anchor. It
+// returns the loss and the gradient's norm.
+func (l *learner) update(samples []*sample, u units, step int) (loss, norm float64, err error) {
+	var s torch.Scope
+	defer s.Drop()
+	graphs := make([]*graph.Graph, len(samples))
+	for i, x := range samples {
+		graphs[i] = x.State
+	}
+	batch := graph.Concat(graphs)
+	var tried, taught targets
+	for i, x := range samples {
+		start := int64(batch.CandidateStart[i])
+		tried.add(i, start, x.Tried, x.Worth, u.worths.size())
+		taught.add(i, start, nil, x.Taught, u.taught.size())
+	}
+	scores := l.Net.Forward(&s, batch).Scores
+	mean := tried.loss(&s, scores, len(samples), outlier*u.worths.rms()/u.worths.size())
+	if len(taught.rows) > 0 {
+		mean = s.Add(mean, s.Scale(taught.loss(&s, scores, len(samples), outlier), l.config.Anchor))
+	}
+	loss = s.Float(mean)
+	if norm, err = l.Step(&s, mean, torch.Descent{Rate: l.config.LearningRateAt(step), Limit: l.config.ClipNorm}); err != nil {
+		return loss, norm, err
+	}
+	return loss, norm, l.Slow.Blend(&l.Net.Parameters, l.config.Averaging)
+}
+
+// evolutionAgent tries generations of networks. Every environment plays one episode a generation, with each of them.
+type evolutionAgent struct {
+	search
+	run.Settings
+	config  Evolution
+	envs    *run.Environments
+	start   *checkpoint.Checkpoint
+	learned []place
+}
+
+var _ run.Method = Evolution{}
+
+// Layout implements run.Method.
+func (c Evolution) Layout() run.Layout { return run.Layout{Count: c.Episodes, Group: 1, All: true} }
+
+// NewAgent implements run.Method.
+func (c Evolution) NewAgent(s run.Settings, e *run.Environments, start *checkpoint.Checkpoint) (run.Agent, error) {
+	learned := c.learned(start.Manifest.Architecture)
+	return &evolutionAgent{newSearch(start, learned), s, c, e, start, learned}, nil
+}
+
+// Round implements run.Agent: a generation.
+func (a *evolutionAgent) Round(step, _ int) (int, error) {
+	noise, tries := a.tries(a.envs.Rand, a.config)
+	nets := []*infer.Network{}
+	for _, weights := range append([][]float64{a.Mean}, tries...) {
+		net, err := infer.New(with(a.start, a.learned, weights))
+		if err != nil {
+			return 0, err
+		}
+		nets = append(nets, net)
+	}
+	outcomes, err := a.play(nets)
+	if err != nil {
+		return 0, err
+	}
+	losses, placed := make([]float64, len(tries)), 0
+	for _, of := range outcomes {
+		for i, o := range of[1:] {
+			l := o.Relative(of[0], a.config.Waits)
+			losses[i] += l / float64(len(outcomes))
+			placed += o.Placed
+		}
+	}
+	rate := a.LearningRateAt(step)
+	a.move(noise, losses, rate, a.config.Averaging)
+	a.envs.Figures.Add(tagEvolutionLoss, slices.Min(losses))
+	a.envs.Figures.Add(run.TagLearningRate, rate)
+	return placed, nil
+}
+
+// play returns the outcomes of all networks in the next episode of each environment, on all processors.
+func (a *evolutionAgent) play(nets []*infer.Network) ([][]sim.Outcome, error) {
+	out := make([][]sim.Outcome, len(a.envs.All))
+	var work errgroup.Group
+	work.SetLimit(runtime.GOMAXPROCS(0))
+	for k, env := range a.envs.All {
+		if err := env.Begin(); err != nil {
+			return nil, err
+		}
+		work.Go(func() error {
+			for _, net := range nets {
+				o, err := env.Play(net)
+				if err != nil {
+					return err
+				}
+				out[k] = append(out[k], o)
+			}
+			return nil
+		})
+	}
+	return out, work.Wait()
+}
+
+// tagEvolutionLoss is the tag of the best network's loss in a generation, relative to the network that it began with.
+const tagEvolutionLoss = "losses/es_loss"
+
+// Checkpoint implements run.Agent.
+func (a *evolutionAgent) Checkpoint() (*checkpoint.Checkpoint, error) {
+	return with(a.start, a.learned, a.Slow), nil
+}
+
+// Phase implements run.Agent.
+func (a *evolutionAgent) Phase(int) (name, loss string) { return a.config.Name(), tagEvolutionLoss }
+
+// State implements run.Agent.
+func (a *evolutionAgent) State() ([]any, error) {
+	var b bytes.Buffer
+	err := a.start.Write(&b)
+	return []any{a.search, b.Bytes()}, err
+}
+
+// Restore implements run.Agent.
+func (a *evolutionAgent) Restore(read func(into ...any) error) (err error) {
+	var start []byte
+	if err = read(&a.search, &start); err == nil {
+		a.start, err = checkpoint.Read(bytes.NewReader(start))
+	}
+	return err
+}
+
+// Drop implements run.Agent.
+func (a *evolutionAgent) Drop() {}

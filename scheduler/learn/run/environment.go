@@ -3,15 +3,20 @@ package run
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/sim"
+	"gnnsched/workload"
 )
 
 // Environment plays episodes in the simulator, decision by decision. A decision is the
@@ -264,4 +269,219 @@ func (e *Environment) Truncate() {
 	o := e.env.Outcome()
 	o.Unscheduled-- // the pod at hand was about to get a node
 	e.figures.episode(episode{e.Return, len(e.Actions), o})
+}
+
+// actingStream separates an agent's random numbers from the others that its seed gives.
+const actingStream = 0x616374
+
+// Environments are the simulator's clusters, side by side, in which an agent acts. All follow one acting
+// network, and share the agent's random numbers and figures.
+type Environments struct {
+	All     []*Environment
+	Rand    *rand.Rand // of the agent's choices
+	Figures *Figures
+
+	// Elsewhere plays rollouts; nil: this process does.
+	Elsewhere Elsewhere
+
+	configs []sim.Config // taken in turn by groups of environments
+	group   int
+	acting  *checkpoint.Checkpoint
+
+	seed    uint64
+	source  *rand.PCG // behind Rand
+	started uint64    // episodes
+}
+
+// Layout describes the environments of an agent.
+type Layout struct {
+	Count int // a multiple of Group
+	Group int // how many of them play the same episodes
+	// All shows the network all feasible nodes, as a scheduler does; Mask says which of them preferences leave. Without it, the network
+	// sees only those, as in a scheduler profile that learns.
+	All bool
+}
+
+// NewEnvironments returns environments of the simulator's configurations, which they take in turn, before their first episode.
+func NewEnvironments(s Settings, configs []sim.Config, l Layout, a checkpoint.Architecture, f *Figures) (*Environments, error) {
+	e := &Environments{Figures: f, configs: configs, group: l.Group, seed: s.Seed, source: rand.NewPCG(s.Seed, actingStream)}
+	e.Rand = rand.New(e.source)
+	for i := range l.Count {
+		c := configs[i/l.Group%len(configs)]
+		env, err := sim.New(c)
+		if err != nil {
+			return nil, fmt.Errorf("simulator: %w", err)
+		}
+		var teacher policy.Policy
+		if s.Imitation.Taught() || s.Residual != "" {
+			if teacher, err = TeacherByName(s.Teaching().Teacher, env.Typical()); err != nil {
+				return nil, err
+			}
+		}
+		next := e.nextSeed
+		if first := i - i%l.Group; first < i { // the others of a group follow its first
+			next = func() uint64 { return e.All[first].Seed }
+		}
+		e.All = append(e.All, &Environment{
+			env: env, settings: s, teacher: teacher, all: l.All, groups: readsGroups(a), nextSeed: next, figures: f,
+		})
+	}
+	return e, nil
+}
+
+// nextSeed returns the seed of the next training episode. None is a held-out episode's.
+func (e *Environments) nextSeed() uint64 {
+	e.started++
+	return sim.TrainingEpisode(e.seed, e.started)
+}
+
+// Begin starts the first episode of every environment, with the network of c acting.
+func (e *Environments) Begin(c *checkpoint.Checkpoint) error {
+	for _, env := range e.All {
+		if err := env.Begin(); err != nil {
+			return err
+		}
+	}
+	return e.Follow(c)
+}
+
+// Follow makes the network of c act in every environment.
+func (e *Environments) Follow(c *checkpoint.Checkpoint) error {
+	net, err := infer.New(c)
+	if err != nil {
+		return fmt.Errorf("the weights went wrong, lower the learning rate: %w", err)
+	}
+	e.acting = c
+	for _, env := range e.All {
+		env.follow(net)
+	}
+	return nil
+}
+
+// environmentsState is the part of a state file that environments continue from.
+type environmentsState struct {
+	Source  []byte // of the random numbers
+	Started uint64 // episodes
+	Walks   []progress
+}
+
+// state returns what restore needs.
+func (e *Environments) state() (environmentsState, error) {
+	source, err := e.source.MarshalBinary()
+	s := environmentsState{Source: source, Started: e.started}
+	for _, env := range e.All {
+		s.Walks = append(s.Walks, env.progress)
+	}
+	return s, err
+}
+
+// restore brings environments of the same configuration to a state.
+func (e *Environments) restore(s environmentsState) error {
+	if len(s.Walks) != len(e.All) {
+		return fmt.Errorf("the state has %d environments, the configuration %d", len(s.Walks), len(e.All))
+	}
+	if err := e.source.UnmarshalBinary(s.Source); err != nil {
+		return fmt.Errorf("random numbers: %w", err)
+	}
+	e.started = s.Started
+	for i, env := range e.All {
+		if err := env.restore(s.Walks[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// BalanceEnv returns the clusters and workloads that gnntrain learns on by default. The objective is
+// balance. Clusters have 4 to 32 nodes of one to three sizes. A few kinds of pods fill them to
+// between a quarter and nearly all of their capacity; then as many pods again arrive while others
+// leave. The shipped networks learn on scenarios of package eval instead (see the folder learn/runs).
+func BalanceEnv() sim.Config {
+	return sim.Config{
+		Nodes: sim.IntRange{Min: 4, Max: 32},
+		Sizes: []sim.NodeSize{
+			{Weight: 3, Allocatable: sim.AAMLNode},
+			{Weight: 2, Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 128 << 30, Pods: 110}},
+			{Weight: 1, Allocatable: cluster.Resources{MilliCPU: 16_000, Memory: 128 << 30, Pods: 110}},
+			{Weight: 1, Allocatable: cluster.Resources{MilliCPU: 96_000, Memory: 192 << 30, Pods: 250}},
+		},
+		SizeKinds: sim.IntRange{Min: 1, Max: 3}, Zones: sim.IntRange{Min: 1, Max: 3}, ControlPlane: true, Initial: 0.2,
+		Shapes: []workload.Shape{
+			shape("web", 4, 250, 512), shape("api", 3, 500, 1024), shape("worker", 2, 1000, 2048), shape("cache", 2, 500, 4096),
+			shape("batch", 1, 2000, 2048), shape("one", 2, 1000, 4096), shape("large", 1, 4000, 16384), shape("memory", 1, 1000, 16384),
+		},
+		ShapeKinds: sim.IntRange{Min: 1, Max: 5}, Replicas: sim.IntRange{Min: 5, Max: 15},
+		Load: sim.FloatRange{Min: 0.25, Max: 0.95}, Turnover: 1,
+		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
+	}
+}
+
+func shape(name string, weight float64, milliCPU, mebibytes int64) workload.Shape {
+	return workload.Shape{Name: name, Weight: weight, Requests: cluster.Resources{MilliCPU: milliCPU, Memory: mebibytes << 20, Pods: 1}}
+}
+
+// Rollouts are those of a round, as data. Whoever has the data can play them, with the same costs to the last bit.
+type Rollouts struct {
+	Net       *checkpoint.Checkpoint // plays them
+	Configs   []sim.Config
+	Decisions []Decision
+	Rules
+}
+
+// Rules are the same for all rollouts of a run.
+type Rules struct {
+	Horizon  int     // placements
+	WaitCost float64 // of rollout.Rollout
+}
+
+// Decision is a decision in an episode, and the candidates to try there.
+type Decision struct {
+	Config int // of the environment, in Rollouts.Configs
+	Env    int // number of the environment
+	Seed   uint64
+	Before []int32 // the choices so far
+	Tried  []int32 // none: nothing is to be played
+}
+
+// Elsewhere plays rollouts in other processes.
+type Elsewhere interface {
+	// Costs returns what the rollouts of each decision cost, in the order of Decision.Tried.
+	Costs(r Rollouts) ([][]float64, error)
+}
+
+// Rollouts describes rollouts of the acting network from the decisions at hand. tried has the candidates of each environment.
+func (e *Environments) Rollouts(tried [][]int32, horizon int, waitCost float64) Rollouts {
+	r := Rollouts{Net: e.acting, Configs: e.configs, Rules: Rules{horizon, waitCost}}
+	for i, env := range e.All {
+		r.Decisions = append(r.Decisions, Decision{i / e.group % len(e.configs), i, env.Seed, env.Actions, tried[i]})
+	}
+	return r
+}
+
+// NewReplay returns an environment for decisions of other processes, which networks of an architecture meet.
+func NewReplay(c sim.Config, a checkpoint.Architecture) (*Environment, error) {
+	all, err := NewEnvironments(Settings{}, []sim.Config{c}, Layout{Count: 1, Group: 1, All: true}, a, nil)
+	if err != nil {
+		return nil, err
+	}
+	return all.All[0], nil
+}
+
+// Reach brings the environment to a decision, with net as the acting network. If it is earlier in the same episode, it goes on from there.
+func (e *Environment) Reach(d Decision, net *infer.Network) error {
+	if at := len(e.Actions); e.Seed != d.Seed || at > len(d.Before) || !slices.Equal(e.Actions, d.Before[:at]) {
+		if err := e.reset(d.Seed); err != nil {
+			return err
+		}
+	}
+	e.follow(net)
+	if err := e.repeat(d.Before[len(e.Actions):]); err != nil {
+		return err
+	}
+	for _, c := range d.Tried {
+		if c < 0 || int(c) >= e.Candidates() {
+			return fmt.Errorf("training episode %d has no candidate %d after %d placements", d.Seed, c, len(d.Before))
+		}
+	}
+	return nil
 }

@@ -64,3 +64,121 @@ var requestedToCapacityRatio = Heuristic{
 
 // binPacking is the shape for packing in kube-scheduler's documentation: the fuller the better.
 var binPacking = []stock.Point{{Utilization: 0, Score: 0}, {Utilization: 100, Score: stock.MaxShapeScore}}
+
+// nodeScore computes the score of placing a pod that requests r on n. It depends on nothing but n
+// and r, and not on r.Memory.
+type nodeScore func(n *cluster.Node, r cluster.Resources) int64
+
+// cachedScores keeps the scores of a nodeScore from one decision to the next.
+type cachedScores struct{ cache cluster.Cache[float32] }
+
+// score writes the scores of the candidates. It calls compute for the nodes that have changed.
+func (c *cachedScores) score(s *cluster.Snapshot, r cluster.Resources, candidates []int32, scores []float32, compute nodeScore) {
+	r.Memory = 0
+	column := c.cache.Column(r, len(s.Nodes))
+	for i, v := range candidates {
+		n, e := s.Nodes[v], &column[v]
+		if !e.Valid(n) {
+			e.Set(n, float32(compute(n, r)))
+		}
+		scores[i] = e.Value
+	}
+}
+
+// nodePolicy is a policy with a nodeScore. The policies that FGD was compared with in its
+// publication (Weng et al., USENIX ATC 2023) are of this type. A share of a device goes to the
+// device with the least room that fits.
+type nodePolicy struct {
+	name    string
+	compute nodeScore
+	cached  cachedScores
+}
+
+// Name implements policy.Policy.
+func (p *nodePolicy) Name() string { return p.name }
+
+// Score implements policy.Policy.
+func (p *nodePolicy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
+	p.cached.score(s, pod.Requests, candidates, scores, p.compute)
+	return nil
+}
+
+// fromNodeScore returns a constructor of a nodePolicy.
+func fromNodeScore(name string, compute nodeScore) func(policy.Setting) policy.Policy {
+	return func(policy.Setting) policy.Policy { return &nodePolicy{name: name, compute: compute} }
+}
+
+// The largest machine of the published comparison, in the units of cluster.Resources. Its policies
+// measure resources as fractions of it.
+const (
+	largestMilliCPU = 128_000
+	largestGPUMilli = 8 * cluster.DeviceMilli
+)
+
+// left returns what a node has left of CPU and of GPU, in thousandths.
+func left(n *cluster.Node) (cpu, gpu float64) {
+	return float64(n.Allocatable.MilliCPU - n.Requested.MilliCPU), float64(n.IdleGPUMilli())
+}
+
+var bestFit = Heuristic{
+	Name:  leastLeft{}.Name(),
+	About: "the node with the least left, by amount",
+	New:   fixed(leastLeft{}), RandomTies: true,
+}
+
+// leastLeft prefers the node with the least CPU and memory left after placement, each divided by
+// the largest amount that any candidate offers. Unlike most-allocated it compares amounts, not
+// fractions: of two equally full nodes the smaller one wins.
+type leastLeft struct{}
+
+// Name implements policy.Policy.
+func (leastLeft) Name() string { return "best-fit" }
+
+// Score implements policy.Policy.
+func (leastLeft) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
+	var most cluster.Resources
+	for _, v := range candidates {
+		a := s.Nodes[v].Allocatable
+		most.MilliCPU, most.Memory = max(most.MilliCPU, a.MilliCPU), max(most.Memory, a.Memory)
+	}
+	for i, v := range candidates {
+		left := s.Nodes[v].Free().Minus(pod.Requests)
+		scores[i] = -float32(cluster.Fraction(left.MilliCPU, most.MilliCPU) + cluster.Fraction(left.Memory, most.Memory))
+	}
+	return nil
+}
+
+var dotProduct = Heuristic{
+	Name:  alignment{}.Name(),
+	About: "Tetris: the node whose free resources are most aligned with the pod's requests",
+	New:   fixed(alignment{}), RandomTies: true,
+}
+
+// alignment is the alignment score of Tetris (Grandl et al., Multi-Resource Packing for Cluster
+// Schedulers, SIGCOMM 2014): the dot product of the pod's requests and the node's free resources
+// before placement, both as fractions of what the node offers:
+//
+//	Σ over CPU, memory and GPU of (request / allocatable) · (free / allocatable)
+//
+// A pod that is large in one resource goes where much of that resource is left. An overcommitted
+// resource counts as having nothing free.
+type alignment struct{}
+
+// Name implements policy.Policy.
+func (alignment) Name() string { return "dot-product" }
+
+// Score implements policy.Policy.
+func (alignment) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
+	r := pod.Requests
+	for i, v := range candidates {
+		has, free := s.Nodes[v].Allocatable, s.Nodes[v].Free()
+		scores[i] = float32(aligned(r.MilliCPU, free.MilliCPU, has.MilliCPU) +
+			aligned(r.Memory, free.Memory, has.Memory) + aligned(r.GPU, free.GPU, has.GPU))
+	}
+	return nil
+}
+
+// aligned returns one resource's term of the dot product.
+func aligned(request, free, allocatable int64) float64 {
+	return cluster.Fraction(request, allocatable) * cluster.Fraction(max(free, 0), allocatable)
+}

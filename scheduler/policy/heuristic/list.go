@@ -2,10 +2,15 @@ package heuristic
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
 	"gnnsched/internal/choice"
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/linear"
+	"gnnsched/scheduler/policy/partition"
 )
 
 // list holds the heuristics in the order of tables and help texts. The first heuristic for any
@@ -111,4 +116,148 @@ func Help() string {
 		fmt.Fprintf(&b, "   %-27s %s\n", f.Name, f.About)
 	}
 	return b.String()
+}
+
+// The linear policies whose weights the program carries.
+var (
+	linearBalance = tuned("linear", "balance")
+	linearEnergy  = byUsage(tuned("linear-energy", "little energy and little throttled work, by measured usage"))
+	linearPack    = tuned("linear-pack", "packing")
+	linearUsage   = byUsage(tuned("linear-usage", "evenly used nodes, by measured usage"))
+	linearZones   = tuned("linear-zones", "packing with even zones")
+)
+
+// tuned returns the linear policy of a name, whose weights were tuned for a purpose.
+func tuned(name, purpose string) Heuristic {
+	about := "a weighted sum of hand-made features, tuned by the cross-entropy method for " + purpose
+	if linear.Tuned(name).Tuning == nil {
+		about += " (the command was not recorded)"
+	}
+	return Heuristic{
+		Name: name, About: about,
+		New: func(policy.Setting) policy.Policy { return linear.Tuned(name) },
+	}
+}
+
+// byUsage marks a policy as one that looks at measured usage.
+func byUsage(h Heuristic) Heuristic {
+	h.Usage = true
+	return h
+}
+
+// linearFamily is the linear policies with the weights in a file, such as "linear:mine.json".
+var linearFamily = family{prefix: linearPrefix, parameter: "FILE",
+	about: "a weighted sum of features, with weights from a file of gnnsched tune", make: linearFrom}
+
+const linearPrefix = "linear:"
+
+func linearFrom(file string) (Heuristic, error) {
+	loaded, err := linear.Load(file)
+	if err != nil {
+		return Heuristic{}, err
+	}
+	p, err := linear.New(FromWeights(file), loaded.Weights())
+	if err != nil {
+		return Heuristic{}, err
+	}
+	return Heuristic{Name: p.Name(), About: "a weighted sum of hand-made features, with the weights of a file", New: fixed(p)}, nil
+}
+
+// FromWeights returns the name for Find of the linear policy with the weights in a file.
+func FromWeights(file string) string { return linearPrefix + file }
+
+// partitionFamily places MIG partitions. Pods that request none are placed as by gpu-best-fit.
+var partitionFamily = family{"mig:", "RULE", "for MIG partitions: the node, the GPU and the start by a rule",
+	func(name string) (Heuristic, error) {
+		build, mix, err := partition.Find(name)
+		if err != nil {
+			return Heuristic{}, err
+		}
+		name = "mig:" + name
+		return Heuristic{
+			Name:  name,
+			About: "for MIG partitions: the node, the GPU and the start by a rule",
+			New: func(s policy.Setting) policy.Policy {
+				return build(name, partition.MixOf(s.Typical), gpuBestFit.New(s))
+			},
+			GPU: true, TypicalPods: mix, NotImitable: needsGPUs,
+		}, nil
+	}}
+
+var random = Heuristic{
+	Name:        "random",
+	About:       "any node, with equal probability",
+	New:         func(s policy.Setting) policy.Policy { return NewRandom(rand.New(rand.NewPCG(s.Seed, randomStream))) },
+	NotImitable: hasState,
+}
+
+// randomStream separates the random numbers of this policy from others of the same seed.
+const randomStream = 0x72616e64
+
+// uniform scores at random, so that every candidate is equally likely to win.
+type uniform struct{ rng *rand.Rand }
+
+// NewRandom returns the policy that chooses nodes, and devices with room for a share, with equal
+// probability. It draws from rng, which must not be used elsewhere at the same time.
+func NewRandom(rng *rand.Rand) policy.DeviceChooser { return &uniform{rng} }
+
+// Name implements policy.Policy.
+func (*uniform) Name() string { return "random" }
+
+// Score implements policy.Policy.
+func (r *uniform) Score(_ *cluster.Snapshot, _ *cluster.Pod, _ []int32, scores []float32) error {
+	for i := range scores {
+		scores[i] = r.rng.Float32()
+	}
+	return nil
+}
+
+// Devices implements policy.DeviceChooser.
+func (r *uniform) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
+	on := n.ChooseDevices(pod.Requests)
+	if pod.Requests.GPUMilli == 0 || on == 0 {
+		return on
+	}
+	fitting := 0
+	for i, used := range n.GPUs {
+		if used+pod.Requests.GPUMilli > cluster.DeviceMilli {
+			continue
+		}
+		if fitting++; r.rng.IntN(fitting) == 0 {
+			on = cluster.Device(i)
+		}
+	}
+	return on
+}
+
+var roundRobin = Heuristic{
+	Name:        "round-robin",
+	About:       "the nodes in turn",
+	New:         func(policy.Setting) policy.Policy { return &inTurn{} },
+	NotImitable: hasState,
+}
+
+// inTurn takes the nodes in turn, in the snapshot's order: the first candidate after the node that
+// scored best last time, which it assumes was chosen. When nodes join or leave, it continues at the
+// same place in the list, so it may skip a node or repeat one.
+type inTurn struct{ next int }
+
+// Name implements policy.Policy.
+func (*inTurn) Name() string { return "round-robin" }
+
+// Score implements policy.Policy. The score is minus the number of nodes until the candidate's
+// turn.
+func (r *inTurn) Score(s *cluster.Snapshot, _ *cluster.Pod, candidates []int32, scores []float32) error {
+	nodes := len(s.Nodes)
+	for i, v := range candidates {
+		away := int(v) - r.next
+		if away < 0 {
+			away += nodes
+		}
+		scores[i] = float32(-away)
+	}
+	if best := policy.Best(scores); best >= 0 {
+		r.next = (int(candidates[best]) + 1) % nodes
+	}
+	return nil
 }

@@ -166,3 +166,136 @@ func (f *view) features(n *cluster.Node, x []float64) {
 	f.usage.features(n, x[firstUsageFeature:energyFeature])
 	x[energyFeature] = f.energy.gainOf(n)
 }
+
+// usageView holds what the available nodes use, by dimension, and what the pod is expected to use.
+type usageView struct {
+	nodes    float64
+	expected [cluster.Dimensions]float64      // in the dimension's unit
+	used     [cluster.Dimensions]cluster.Sums // of the nodes' used fractions
+	std      [cluster.Dimensions]float64      // their standard deviations
+}
+
+// newUsageView returns the view of the available nodes for a pod.
+func newUsageView(s *cluster.Snapshot, pod *cluster.Pod) *usageView {
+	v := &usageView{expected: pod.ExpectedAll()}
+	for _, n := range s.Nodes {
+		if !n.Available() {
+			continue
+		}
+		v.nodes++
+		for d := range v.used {
+			if capacity := n.Capacity(cluster.Dimension(d)); capacity > 0 {
+				v.used[d].Add(n.Used(cluster.Dimension(d)).Mean / capacity)
+			}
+		}
+	}
+	for d := range v.used {
+		v.std[d] = v.used[d].Std()
+	}
+	return v
+}
+
+// features writes the features of a candidate that are about usage, in the order of UsageFeatures. All are 0 without
+// a view.
+func (v *usageView) features(n *cluster.Node, x []float64) {
+	clear(x)
+	if v == nil {
+		return
+	}
+	for d := range v.used {
+		capacity := n.Capacity(cluster.Dimension(d))
+		if capacity <= 0 {
+			continue
+		}
+		s, add := n.Used(cluster.Dimension(d)), v.expected[d]/capacity
+		used := s.Mean / capacity
+		x[0] += v.nodes * (v.std[d] - v.used[d].Moved(used, add).Std())
+		if cluster.Dimension(d) == cluster.UsedMemory { // it is not shared: a pod loses nothing to others
+			continue
+		}
+		x[1] = max(x[1], used+add)
+		x[2] = max(x[2], s.HourMax/capacity+add)
+		x[3] += s.Deviation / capacity
+	}
+}
+
+// zoneView holds the use of each zone, and what one more pod in it would change.
+type zoneView struct {
+	rows          map[string]int      // row of each zone, by name
+	used, offered []cluster.Resources // by row
+	gain          []float64           // by row: how much the pod would lower objective.Zones, times nodes
+}
+
+// newZoneView returns the view of the available nodes that have a zone, for a pod that requests r.
+func newZoneView(s *cluster.Snapshot, r cluster.Resources) *zoneView {
+	z := &zoneView{rows: map[string]int{}}
+	nodes := 0.0
+	for _, n := range s.Nodes {
+		if !n.Available() {
+			continue
+		}
+		nodes++
+		if n.Zone == "" {
+			continue
+		}
+		row, known := z.rows[n.Zone]
+		if !known {
+			row = len(z.rows)
+			z.rows[n.Zone] = row
+			z.used, z.offered = append(z.used, cluster.Resources{}), append(z.offered, cluster.Resources{})
+		}
+		z.used[row], z.offered[row] = z.used[row].Plus(n.Counted()), z.offered[row].Plus(n.Allocatable)
+	}
+	z.computeGains(r, nodes)
+	return z
+}
+
+// computeGains computes the gain of each zone.
+func (z *zoneView) computeGains(r cluster.Resources, nodes float64) {
+	var cpu, mem cluster.Sums
+	for i, offered := range z.offered {
+		cpu.Add(cluster.Fraction(z.used[i].MilliCPU, offered.MilliCPU))
+		mem.Add(cluster.Fraction(z.used[i].Memory, offered.Memory))
+	}
+	for i, offered := range z.offered {
+		c := cpu.Moved(cluster.Fraction(z.used[i].MilliCPU, offered.MilliCPU), cluster.Fraction(r.MilliCPU, offered.MilliCPU))
+		m := mem.Moved(cluster.Fraction(z.used[i].Memory, offered.Memory), cluster.Fraction(r.Memory, offered.Memory))
+		z.gain = append(z.gain, nodes*(cpu.Std()+mem.Std()-c.Std()-m.Std())/2)
+	}
+}
+
+// gainOf returns the gain of the zone of a name; 0 for a nil view and for nodes without a zone.
+func (z *zoneView) gainOf(name string) float64 {
+	if z == nil {
+		return 0
+	}
+	if row, known := z.rows[name]; known {
+		return z.gain[row]
+	}
+	return 0
+}
+
+// energyView holds what the feature energy of all candidates has in common.
+type energyView struct {
+	meanFull float64 // what an available node draws at full load, in watts
+	milliCPU float64 // that the pod is expected to use
+}
+
+// newEnergyView returns the view of the available nodes for a pod.
+func newEnergyView(s *cluster.Snapshot, pod *cluster.Pod) *energyView {
+	var nodes, full float64
+	for _, n := range s.Nodes {
+		if n.Available() {
+			nodes, full = nodes+1, full+cluster.FullPower(n)
+		}
+	}
+	return &energyView{full / max(nodes, 1), pod.Expected(cluster.UsedCPU)}
+}
+
+// gainOf returns the feature energy of a node; 0 without a view.
+func (v *energyView) gainOf(n *cluster.Node) float64 {
+	if v == nil || v.meanFull == 0 {
+		return 0
+	}
+	return -cluster.PowerRise(n, v.milliCPU) / v.meanFull
+}
