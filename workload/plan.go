@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 )
 
@@ -383,10 +384,7 @@ func (g Generator) shape(rng *rand.Rand) Shape {
 
 // pick draws one of the shapes, each with a probability proportional to its weight.
 func pick(rng *rand.Rand, shapes []Shape) Shape {
-	var total float64
-	for _, s := range shapes {
-		total += s.Weight
-	}
+	total := each.Sum(shapes, func(s Shape) float64 { return s.Weight })
 	at := rng.Float64() * total
 	last := 0
 	for i, s := range shapes {

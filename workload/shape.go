@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/workload/usage"
 )
@@ -287,11 +288,8 @@ type Arrival struct {
 type Trace []Arrival
 
 // Pods returns the number of pods that arrive.
-func (t Trace) Pods() (n int) {
-	for _, a := range t {
-		n += a.Deployment.Replicas
-	}
-	return n
+func (t Trace) Pods() int {
+	return each.Sum(t, func(a Arrival) int { return a.Deployment.Replicas })
 }
 
 // Trace returns the plan's Deployments with times, counting one unit of time for each step.

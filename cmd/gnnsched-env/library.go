@@ -20,6 +20,7 @@ import (
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
@@ -270,10 +271,7 @@ func (r *request) checkpoint() (any, error) {
 		Name  string `json:"name"`
 		Shape []int  `json:"shape"`
 	}
-	var params []param
-	for _, p := range r.Architecture.Params() {
-		params = append(params, param{p.Name, p.Shape})
-	}
+	params := each.Map(r.Architecture.Params(), func(p checkpoint.Param) param { return param{p.Name, p.Shape} })
 	return map[string]any{"schema": r.Architecture.Schema(), "params": params}, nil
 }
 
@@ -402,9 +400,7 @@ func (a *arguments) actionsOf(n int) ([]int64, error) {
 // startOf returns the start that the caller asks for.
 func (a *arguments) startOf(n int, what int32) (vector.Start, error) {
 	s := vector.Start{Skip: what == resetTraining}
-	for _, m := range slice(a.resetMask, int64(n), 1) {
-		s.Mask = append(s.Mask, m != 0)
-	}
+	s.Mask = append(s.Mask, each.Map(slice(a.resetMask, int64(n), 1), func(m uint8) bool { return m != 0 })...)
 	if what == resetOn {
 		return s, nil
 	}

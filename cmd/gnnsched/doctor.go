@@ -22,6 +22,7 @@ import (
 	"gnnsched/deploy"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/internal/kuberelease"
@@ -56,18 +57,12 @@ func deployedRules(mode string) func() ([]deploy.Rule, error) {
 // everywhere returns rules for all namespaces.
 func everywhere(rules ...rbacv1.PolicyRule) func() ([]deploy.Rule, error) {
 	return func() (out []deploy.Rule, _ error) {
-		for _, r := range rules {
-			out = append(out, deploy.Rule{PolicyRule: r})
-		}
-		return out, nil
+		return each.Map(rules, func(r rbacv1.PolicyRule) deploy.Rule { return deploy.Rule{PolicyRule: r} }), nil
 	}
 }
 
-func examinedNames() (out []string) {
-	for _, p := range examinedPrograms {
-		out = append(out, p.name)
-	}
-	return out
+func examinedNames() []string {
+	return each.Map(examinedPrograms, func(p examinedProgram) string { return p.name })
 }
 
 // doctorCommand returns the command.

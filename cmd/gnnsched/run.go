@@ -57,8 +57,8 @@ func runScheduler(c *ucli.Context, variant string) error {
 		return watch(c, r, r.title(rest.Host), log)
 	}
 	if r.initial != nil {
-		if err := r.initial.save(); err != nil {
-			return err
+		if err := r.initial.checkpoint.Save(r.initial.file); err != nil {
+			return exit.New(exit.Usage, err, "choose a place that you can write to with --checkpoint")
 		}
 	}
 	file, remove, err := server.WriteTemporary(r.config, r.target)
@@ -66,7 +66,10 @@ func runScheduler(c *ucli.Context, variant string) error {
 		return err
 	}
 	defer remove()
-	r.warn(log)
+	for _, v := range r.withoutWeights {
+		log.Warn().Str("profile", v).
+			Msg("no checkpoint is shipped for this variant: upstream's scores decide; train one with gnntrain, name it with --checkpoint")
+	}
 	endpoint := server.Endpoint{Address: c.String("bind-address"), Port: c.Int("port"), FeatureGates: c.StringSlice("feature-gates")}
 	var done func()
 	if endpoint.Recording, done, err = explain.Recording(c, log); err != nil {
@@ -115,14 +118,6 @@ type request struct {
 	withoutWeights []string             // names of the schedulers whose network has no weights
 	name           string               // of the first profile
 	initial        *initialWeights      // to be saved before the scheduler starts; nil for none
-}
-
-// warn names the profiles without weights.
-func (r request) warn(log zerolog.Logger) {
-	for _, v := range r.withoutWeights {
-		log.Warn().Str("profile", v).
-			Msg("no checkpoint is shipped for this variant: upstream's scores decide; train one with gnntrain, name it with --checkpoint")
-	}
 }
 
 // title names the cluster, whose API server is at host.
@@ -415,13 +410,6 @@ func learnExamples(variant string) string {
 type initialWeights struct {
 	checkpoint *checkpoint.Checkpoint
 	file       string
-}
-
-func (w initialWeights) save() error {
-	if err := w.checkpoint.Save(w.file); err != nil {
-		return exit.New(exit.Usage, err, "choose a place that you can write to with --checkpoint")
-	}
-	return nil
 }
 
 // learning makes a profile learn if the flags ask for it. It returns the weights to save before the scheduler starts, or nil if their file

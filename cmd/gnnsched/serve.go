@@ -75,8 +75,9 @@ func serveFlags() []ucli.Flag {
 			Usage: "CSV `FILE` of bearer tokens, as kube-apiserver reads it: token,user,uid; read at the start only"},
 		&ucli.StringSliceFlag{Name: "allowed-names",
 			Usage: "common `NAMES` of certificates and users of tokens that may ask; default: all that are verified"},
-		&ucli.StringFlag{Name: "cert-dir", Value: defaultDir(), DefaultText: "~/.local/share/gnnsched/serve, " +
-			"or gnnsched/serve in $XDG_DATA_HOME", Usage: "`DIR`ectory of the certificates and the token that it makes if no files are named"},
+		&ucli.StringFlag{Name: "cert-dir", Value: filepath.Join(filepath.Dir(kubeconfig.SimulatedDir()), "serve"),
+			DefaultText: "~/.local/share/gnnsched/serve, or gnnsched/serve in $XDG_DATA_HOME",
+			Usage:       "`DIR`ectory of the certificates and the token that it makes if no files are named"},
 		&ucli.DurationFlag{Name: "request-timeout", Value: 500 * time.Millisecond,
 			Usage: "`TIME` that an answer may take; after it, the asking scheduler decides"},
 		&ucli.DurationFlag{Name: "promise", Value: 5 * time.Second,
@@ -88,11 +89,6 @@ func serveFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: "kube-system",
 			Usage: "`NAMESPACE` of the ServiceAccount, for --print-rbac"},
 	}
-}
-
-// defaultDir returns the folder of self-made certificates, beside the simulated cluster's folder.
-func defaultDir() string {
-	return filepath.Join(filepath.Dir(kubeconfig.SimulatedDir()), "serve")
 }
 
 func runServe(c *ucli.Context) error {
@@ -200,7 +196,7 @@ func serving(c *ucli.Context) (config serve.Config, own *serve.Credentials, err 
 	if d := c.Duration("promise"); d < 0 {
 		return config, nil, exit.New(exit.Usage, fmt.Errorf("--promise is %v", d), "choose 0 for never, or more, for example 5s")
 	}
-	if ownFiles(config) {
+	if config.CertFile+config.KeyFile+config.ClientCAFile+config.TokenFile != "" { // the user named files
 		return config, nil, config.Validate()
 	}
 	if ip := net.ParseIP(config.Address); ip == nil || !ip.IsLoopback() {
@@ -213,11 +209,6 @@ func serving(c *ucli.Context) (config serve.Config, own *serve.Credentials, err 
 	}
 	config.CertFile, config.KeyFile, config.ClientCAFile, config.TokenFile = made.CertFile, made.KeyFile, made.CAFile, made.TokenFile
 	return config, &made, config.Validate()
-}
-
-// ownFiles reports whether the user named files.
-func ownFiles(c serve.Config) bool {
-	return c.CertFile+c.KeyFile+c.ClientCAFile+c.TokenFile != ""
 }
 
 // The paths that --print-extender-config has on the kube-scheduler's machine when the server's files are the user's.

@@ -39,7 +39,7 @@ func app() *ucli.App {
 			"   gnntrain --variant acgnn --trace prod.record --out my.safetensors    # for your own cluster\n" +
 			"   gnntrain --print-config >my.yaml && gnntrain --config my.yaml --out my.safetensors\n" +
 			"   rungnn --checkpoint my.safetensors        # schedules with the trained network",
-		Commands: append(commands(), cli.Manual()),
+		Commands: []*ucli.Command{gpuCommand(), kindsCommand(), pickCommand(), work.Command(program()), cli.Manual()},
 		Flags: cli.Grouped(slices.Concat(runFlags(), work.Flags(), onlineFlags(), learn.Flags()),
 			cli.Group{Flags: "steps seed teacher online"},
 			cli.Group{Heading: "files and progress", Flags: "events progress log-scrolling"},
@@ -49,11 +49,6 @@ func app() *ucli.App {
 			cli.Group{Heading: "actor-critic", Flags: "actor-learning-rate critic-learning-rate"}),
 		Action: dispatch,
 	}
-}
-
-// commands lists the commands that the help shows.
-func commands() []*ucli.Command {
-	return []*ucli.Command{gpuCommand(), kindsCommand(), pickCommand(), work.Command(program())}
 }
 
 // dispatch starts the kind of training that the flags ask for.

@@ -355,7 +355,7 @@ func handlers() map[string]workers.Handler {
 
 // elsewhere returns who plays the job's rollouts by --workers, until end is called; nil for this process.
 func elsewhere(c *ucli.Context, job learn.Job) (e run.Elsewhere, end func(), err error) {
-	pool, err := work.Enlist(c, tells(c))
+	pool, err := work.Enlist(c, func(text string) { fmt.Fprintln(c.App.ErrWriter, text) })
 	if err != nil || pool == nil {
 		return nil, func() {}, err
 	}
@@ -371,11 +371,6 @@ func elsewhere(c *ucli.Context, job learn.Job) (e run.Elsewhere, end func(), err
 }
 
 const grace = 20 * time.Second
-
-// tells returns what prints who works.
-func tells(c *ucli.Context) func(text string) {
-	return func(text string) { fmt.Fprintln(c.App.ErrWriter, text) }
-}
 
 // source has the steps of the scheduler that started this process, which reads its reports and its file. It ends when its context does, as
 // if the stream had ended there. So a trainer that gets a signal judges and saves its network.

@@ -51,7 +51,7 @@ func app(args []string) *ucli.App {
 		Description: "Runs etcd, kube-apiserver, kube-controller-manager and kwok, without containers. By default it\n" +
 			"listens on the loopback interface only, with TLS and a token. It has no scheduler: rungnn starts one.\n\nExamples:\n   " + examples,
 		Version: cli.Versions(version), EnableBashCompletion: true, DisableSliceFlagSeparator: true,
-		Commands: append(commands(args), cli.Manual()),
+		Commands: []*ucli.Command{upCommand(args), downCommand(), statusCommand(), cli.Manual()},
 		Action: func(c *ucli.Context) error {
 			if c.Args().Present() {
 				return cli.UnknownCommand("kwokcluster", c.Args().First(), c.App.Commands)
@@ -59,11 +59,6 @@ func app(args []string) *ucli.App {
 			return ucli.ShowAppHelp(c)
 		},
 	}
-}
-
-// commands lists the commands that the help shows.
-func commands(args []string) []*ucli.Command {
-	return []*ucli.Command{upCommand(args), downCommand(), statusCommand()}
 }
 
 func dirFlag() ucli.Flag {

@@ -27,6 +27,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/eval"
 )
 
@@ -314,9 +315,7 @@ func (r request) table(chosen []row) (string, error) {
 		head[i] = r.name(head[i])
 	}
 	across := r.keys(chosen, columns)
-	for _, c := range across {
-		head = append(head, strings.Join(r.show(c, columns), ", "))
-	}
+	head = append(head, each.Map(across, func(c string) string { return strings.Join(r.show(c, columns), ", ") })...)
 	lines := [][]string{head}
 	above := make([]string, len(rows))
 	for _, line := range r.keys(chosen, rows) {
@@ -392,10 +391,7 @@ func competes(c row) bool {
 
 // key returns the values of a row in these fields, joined by tabs.
 func key(r row, fields []string) string {
-	var values []string
-	for _, f := range fields {
-		values = append(values, r[f])
-	}
+	values := each.Map(fields, func(f string) string { return r[f] })
 	return strings.Join(values, "\t")
 }
 

@@ -8,6 +8,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
+	"gnnsched/internal/each"
 )
 
 // Reading returns what the last Score of the same graph read of candidate i: the features of its node (Widths.Node),
@@ -54,9 +55,7 @@ type Attribution struct {
 
 // Names returns the names of the single features at the beginning of a Reading, in order.
 func (n *Network) Names() (names []string) {
-	for _, f := range feature.List(n.layout.Node) {
-		names = append(names, "node:"+f.Name)
-	}
+	names = each.Map(feature.List(n.layout.Node), func(f feature.Feature) string { return "node:" + f.Name })
 	for _, f := range feature.List(n.layout.Candidate) {
 		names = append(names, "candidate:"+f.Name)
 	}
@@ -118,10 +117,7 @@ func (n *Network) ScoreOf(reading []float32) (float64, error) {
 	if err := n.fits(reading); err != nil {
 		return 0, err
 	}
-	x := make([]float64, len(reading))
-	for i, v := range reading {
-		x[i] = float64(v)
-	}
+	x := each.Map(reading, func(v float32) float64 { return float64(v) })
 	return n.score(x, nil), nil
 }
 
@@ -236,10 +232,7 @@ func (n *Network) step(reading []float32) (step, error) {
 	if devices < 0 || devices%2 != 0 {
 		return step{}, fmt.Errorf("the reading has %d numbers, and the network reads %d besides two for each device", len(reading), 2*width+h)
 	}
-	x := make([]float64, len(reading))
-	for i, v := range reading {
-		x[i] = float64(v)
-	}
+	x := each.Map(reading, func(v float32) float64 { return float64(v) })
 	free := x[2*width+h:]
 	return step{x[:width], x[width : 2*width], x[2*width : 2*width+h], free[:devices/2], free[devices/2:]}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/each"
 )
 
 // Reason is why a pod does not fit a node. It is empty if the pod fits.
@@ -345,17 +346,10 @@ func (r Requirement) text() string {
 
 // Where writes which labels a node must have to run the pod, such as "disk=ssd, zone in (a,b)"; empty if it needs none.
 func (p *Pod) Where() string {
-	var all []string
-	for _, k := range slices.Sorted(maps.Keys(p.NodeSelector)) {
-		all = append(all, k+"="+p.NodeSelector[k])
-	}
+	all := each.Map(slices.Sorted(maps.Keys(p.NodeSelector)), func(k string) string { return k + "=" + p.NodeSelector[k] })
 	var terms []string
 	for _, term := range p.NodeAffinity {
-		var requirements []string
-		for _, r := range term {
-			requirements = append(requirements, r.text())
-		}
-		terms = append(terms, strings.Join(requirements, ", "))
+		terms = append(terms, strings.Join(each.Map(term, Requirement.text), ", "))
 	}
 	if len(terms) > 0 {
 		all = append(all, strings.Join(terms, " or "))

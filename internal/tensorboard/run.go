@@ -32,7 +32,7 @@ func Open(dir string, c clock.PassiveClock) (*Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the folder of the run: %w", err)
 	}
-	r.event(versionEvent(c.Now()))
+	r.event(appendMessage(event(c.Now(), 0), eventFileVersion, []byte(fileVersion)))
 	return r, nil
 }
 
@@ -136,11 +136,6 @@ func event(now time.Time, step int) []byte {
 		b = protowire.AppendVarint(b, uint64(step))
 	}
 	return b
-}
-
-// versionEvent returns the first event of a file.
-func versionEvent(now time.Time) []byte {
-	return appendMessage(event(now, 0), eventFileVersion, []byte(fileVersion))
 }
 
 // startEvent returns an event that makes TensorBoard drop the values of earlier files from the given

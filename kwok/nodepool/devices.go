@@ -119,7 +119,7 @@ func validateClasses(pools []Pool, add report) {
 
 // profile returns a MIG profile of the devices by its name: its compute slices and its memory in GB, such as 3g.20gb.
 func (d *Devices) profile(name string) (mig.Profile, error) {
-	total := d.gigabytes()
+	total := int(math.Round(d.Memory.AsApproximateFloat64() / (1 << 30))) // in GiB, which profiles call gb
 	if total < mig.Memory {
 		return mig.None, fmt.Errorf("%q needs the devices' memory of %dGi or more, of which a partition gets a part", name, mig.Memory)
 	}
@@ -133,11 +133,6 @@ func (d *Devices) profile(name string) (mig.Profile, error) {
 	}
 	return mig.None, fmt.Errorf("%q is not a MIG profile of a device with %s; those are %s", name, d.Memory.String(),
 		strings.Join(known, ", "))
-}
-
-// gigabytes returns the memory of one device in GiB, which profiles call gb.
-func (d *Devices) gigabytes() int {
-	return int(math.Round(d.Memory.AsApproximateFloat64() / (1 << 30)))
 }
 
 // counters returns the counters that a partition takes of its device.

@@ -18,6 +18,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/play"
@@ -346,10 +347,7 @@ func Recorded(m record.Moment) ([]Pool, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	nodes := make([]*cluster.Node, len(machines))
-	for i, machine := range machines {
-		nodes[i] = machine.Node
-	}
+	nodes := each.Map(machines, func(machine play.Machine) *cluster.Node { return machine.Node })
 	out := Single(nodes, InCapacity)
 	for i, machine := range machines {
 		maps.Copy(out[i].Capacity, machine.Extended)

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"gnnsched/internal/each"
 )
 
 const (
@@ -67,11 +69,7 @@ const roleControlPlane = "node-role.kubernetes.io/control-plane"
 
 // Nodes returns the number of nodes in all pools.
 func Nodes(pools []Pool) int {
-	n := 0
-	for _, p := range pools {
-		n += p.Count
-	}
-	return n
+	return each.Sum(pools, func(p Pool) int { return p.Count })
 }
 
 // fieldError is a fault of one field.

@@ -166,7 +166,7 @@ func (w poolWrite) unchanged() bool {
 	}
 	for _, s := range w.want {
 		old := w.have[s.Name]
-		if old == nil || !ownedBy(old, w.node) {
+		if old == nil || len(old.OwnerReferences) != 1 || old.OwnerReferences[0].UID != w.node.UID {
 			return false
 		}
 		spec := s.Spec
@@ -215,10 +215,6 @@ func (w poolWrite) run(ctx context.Context, cs kubernetes.Interface) error {
 		}
 	}
 	return nil
-}
-
-func ownedBy(s *resourceapi.ResourceSlice, n *corev1.Node) bool {
-	return len(s.OwnerReferences) == 1 && s.OwnerReferences[0].UID == n.UID
 }
 
 // parallel is the number of nodes that Reconcile writes at the same time. More would not be faster with one API server.

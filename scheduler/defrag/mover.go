@@ -25,6 +25,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/plan"
 	"gnnsched/scheduler/plugin/nodereservation"
 )
@@ -69,13 +70,8 @@ func (m Moved) elsewhere() bool {
 }
 
 // elsewhere returns the number of such pods.
-func (o Outcome) elsewhere() (n int) {
-	for _, m := range o.Moved {
-		if m.elsewhere() {
-			n++
-		}
-	}
-	return n
+func (o Outcome) elsewhere() int {
+	return each.Count(o.Moved, Moved.elsewhere)
 }
 
 // ErrStopped says that a run ended before all moves were tried.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload"
@@ -213,11 +214,8 @@ func (c *Comparison) Rows(labels []string, cells func(sim.Outcome) [][]string) (
 }
 
 // figures returns metrics of an outcome with all digits.
-func figures(o sim.Outcome, metrics ...Metric) (out []string) {
-	for _, m := range metrics {
-		out = append(out, Exact(m.Of(o)))
-	}
-	return out
+func figures(o sim.Outcome, metrics ...Metric) []string {
+	return each.Map(metrics, func(m Metric) string { return Exact(m.Of(o)) })
 }
 
 // Exact writes a number with all digits.

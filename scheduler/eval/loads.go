@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gnnsched/internal/choice"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
@@ -118,11 +119,8 @@ func loadMetric(name string) (Metric, bool) {
 }
 
 // loads returns the loads of the scenario, at which every episode has a state.
-func (c *Comparison) loads() (out []float64) {
-	for _, l := range atLoads(c.Results[0].Outcomes[0]) {
-		out = append(out, l.load)
-	}
-	return out
+func (c *Comparison) loads() []float64 {
+	return each.Map(atLoads(c.Results[0].Outcomes[0]), func(l atLoad) float64 { return l.load })
 }
 
 // metrics returns the metrics that the comparison's tables, CSV and JSON have: the allocations at each load among them.

@@ -40,10 +40,12 @@ var Metrics = []Metric{
 	{"waited", "waited", 1, func(o sim.Outcome) float64 { return float64(o.Waited) }, always},
 	{"nodesInUse", "nodes in use", 1, func(o sim.Outcome) float64 { return float64(o.NodesInUse) }, always},
 	{"meanNodesInUse", "mean in use", 1, func(o sim.Outcome) float64 { return o.MeanNodesInUse }, always},
-	{"zoneStd", "zone std", 4, func(o sim.Outcome) float64 { return o.ZoneStd }, whereZones},
+	{"zoneStd", "zone std", 4, func(o sim.Outcome) float64 { return o.ZoneStd },
+		somewhere(func(o sim.Outcome) bool { return o.ZoneStd > 0 })}, // with one zone, it is always 0
 	{"roomLost", "room lost", 4, func(o sim.Outcome) float64 { return 1 - o.Room }, whereFor(objective.Pack{}, objective.Fragmentation{})},
 	{"fragmentation", "fragmentation", 4, func(o sim.Outcome) float64 { return o.Fragmentation }, whereFor(objective.Fragmentation{})},
-	{"waiting", "waiting", 4, func(o sim.Outcome) float64 { return o.Waiting }, whereWaits},
+	{"waiting", "waiting", 4, func(o sim.Outcome) float64 { return o.Waiting },
+		somewhere(func(o sim.Outcome) bool { return o.Waiting > 0 })},
 	{"pending", "pending", 1, func(o sim.Outcome) float64 { return o.Pending }, whereFor(objective.Waiting{})},
 	{"evicted", "evicted", 1, func(o sim.Outcome) float64 { return float64(o.Evicted) }, nowhere},
 	{"moves", "moves", 1, ofMoves(func(m *sim.MovesOutcome) float64 { return float64(m.Moved) }), whereMoves},
@@ -93,11 +95,7 @@ func of[P any](part func(sim.Outcome) *P) (metric func(func(*P) float64) func(si
 			return 0
 		}
 	}
-	return metric, func(c *Comparison) bool {
-		return slices.ContainsFunc(c.Results, func(r Result) bool {
-			return slices.ContainsFunc(r.Outcomes, func(o sim.Outcome) bool { return part(o) != nil })
-		})
-	}
+	return metric, somewhere(func(o sim.Outcome) bool { return part(o) != nil })
 }
 
 var (
@@ -107,18 +105,11 @@ var (
 	ofTraffic, whereTraffic = of(func(o sim.Outcome) *sim.TrafficOutcome { return o.Traffic })
 )
 
-// whereZones tells whether the clusters have several zones: with one zone, zoneStd is always 0.
-func whereZones(c *Comparison) bool {
-	return slices.ContainsFunc(c.Results, func(r Result) bool {
-		return slices.ContainsFunc(r.Outcomes, func(o sim.Outcome) bool { return o.ZoneStd > 0 })
-	})
-}
-
-// whereWaits tells whether pods had to wait.
-func whereWaits(c *Comparison) bool {
-	return slices.ContainsFunc(c.Results, func(r Result) bool {
-		return slices.ContainsFunc(r.Outcomes, func(o sim.Outcome) bool { return o.Waiting > 0 })
-	})
+// somewhere returns a function that tells whether an outcome of a comparison is such.
+func somewhere(is func(sim.Outcome) bool) func(*Comparison) bool {
+	return func(c *Comparison) bool {
+		return slices.ContainsFunc(c.Results, func(r Result) bool { return slices.ContainsFunc(r.Outcomes, is) })
+	}
 }
 
 // whereFor returns a function that tells whether the scenario's objective has one of the terms.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/sim"
 )
 
@@ -84,7 +85,7 @@ func newSearch(nodes []*cluster.Node, plan []sim.Arrival) *search {
 		s.alike[at] = append(s.alike[at], i)
 	}
 	for _, a := range plan {
-		at := slices.IndexFunc(s.classes, func(c podClass) bool { return c.pod == a.Pod || samePod(c.pod, a.Pod) })
+		at := slices.IndexFunc(s.classes, func(c podClass) bool { return cluster.KindKey(c.pod) == cluster.KindKey(a.Pod) })
 		if at < 0 {
 			at = len(s.classes)
 			s.classes = append(s.classes, podClass{pod: a.Pod})
@@ -109,7 +110,7 @@ func (s *search) ends(out int) (states []string, ok bool) {
 						next[s.canonical(state, i*width+k)] = struct{}{}
 					}
 				}
-				if leftOut(state[left:]) < out {
+				if each.Sum([]byte(state[left:]), func(pods byte) int { return int(pods) }) < out {
 					next[s.canonical(state, left+k)] = struct{}{}
 				}
 				if len(next) > maxStates {
@@ -132,23 +133,12 @@ func (s *search) fits(state string, node int, pod *cluster.Pod) bool {
 	return n.Fit(pod) == cluster.Fits
 }
 
-// leftOut returns the number of pods in the row of those left out.
-func leftOut(row string) (n int) {
-	for _, b := range []byte(row) {
-		n += int(b)
-	}
-	return n
-}
-
 // canonical returns the state with one more pod at a byte and the rows of identical nodes sorted.
 func (s *search) canonical(state string, at int) string {
 	b, width := []byte(state), len(s.classes)
 	b[at]++
 	for _, rows := range s.alike {
-		sorted := make([]string, len(rows))
-		for i, r := range rows {
-			sorted[i] = string(b[r*width : (r+1)*width])
-		}
+		sorted := each.Map(rows, func(r int) string { return string(b[r*width : (r+1)*width]) })
 		slices.Sort(sorted)
 		for i, r := range rows {
 			copy(b[r*width:], sorted[i])
@@ -204,7 +194,3 @@ func sameNode(a, b *cluster.Node) bool {
 		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Taints, b.Taints) && slices.Equal(a.Groups, b.Groups) &&
 		a.GPUModel == b.GPUModel && slices.Equal(a.GPUs, b.GPUs)
 }
-
-// samePod tells whether two pods differ in nothing but their names and owners. The optimum ignores
-// preferences.
-func samePod(a, b *cluster.Pod) bool { return cluster.KindKey(a) == cluster.KindKey(b) }

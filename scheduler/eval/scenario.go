@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/choice"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/files"
 	"gnnsched/scheduler/policy/heuristic"
@@ -109,11 +110,7 @@ func names() []string {
 	if err != nil {
 		panic(err) // the files are part of the program
 	}
-	out := make([]string, len(entries))
-	for i, e := range entries {
-		out[i] = strings.TrimSuffix(e.Name(), ".yaml")
-	}
-	return out
+	return each.Map(entries, func(e fs.DirEntry) string { return strings.TrimSuffix(e.Name(), ".yaml") })
 }
 
 // Scenarios returns the built-in scenarios. Training and tuning run on the family scenarios and

@@ -8,6 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"gnnsched/internal/each"
 )
 
 // Interval is a mean with its 95% interval of meanInterval from Low to High. With one sample both bounds
@@ -23,11 +25,7 @@ func (r Result) Mean(m Metric) float64 { return stat.Mean(r.Values(m), nil) }
 
 // Values returns the metric of each seed, in the order of Comparison.Seeds.
 func (r Result) Values(m Metric) []float64 {
-	out := make([]float64, len(r.Outcomes))
-	for i, o := range r.Outcomes {
-		out[i] = m.Of(o)
-	}
-	return out
+	return each.Map(r.Outcomes, m.Of)
 }
 
 // Difference is a contender's metric minus the baseline's on the same seeds. Less is better, so a
@@ -189,10 +187,7 @@ func MinSeeds(comparisons int) (n int) {
 
 // together adjusts the p of differences for their number, by Holm, and marks them.
 func together(all ...*Difference) {
-	p := make([]float64, len(all))
-	for i, d := range all {
-		p[i] = d.P
-	}
+	p := each.Map(all, func(d *Difference) float64 { return d.P })
 	least := MinSeeds(len(all))
 	for i, adjusted := range holm(p) {
 		d := all[i]
@@ -337,10 +332,7 @@ func signedRanks(differences []float64) (ranks []int, positive int, ties float64
 // exactWilcoxon returns the share of the 2ⁿ ways to give the n ranks a sign in which the sum of the positive ranks is at least
 // as far from its mean as sum is. Ranks and sum are in any unit in which they are whole.
 func exactWilcoxon(ranks []int, sum int) float64 {
-	most := 0
-	for _, r := range ranks {
-		most += r
-	}
+	most := each.Sum(ranks, func(r int) int { return r })
 	ways := make([]float64, most+1) // subsets of the ranks with each sum; exact: below 2⁴⁹
 	ways[0] = 1
 	for _, rank := range ranks {

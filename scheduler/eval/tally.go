@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/sim"
 )
 
@@ -237,11 +238,8 @@ func Judge(columns ...Column) [][]*Difference {
 func (c *Comparison) Column(m Metric) Column { return Column{Comparison: c, Metric: m} }
 
 // Columns returns a column for each metric.
-func (c *Comparison) Columns(metrics ...Metric) (out []Column) {
-	for _, m := range metrics {
-		out = append(out, c.Column(m))
-	}
-	return out
+func (c *Comparison) Columns(metrics ...Metric) []Column {
+	return each.Map(metrics, c.Column)
 }
 
 // Cells are the cells of a column of a table, by result.
@@ -253,9 +251,7 @@ type Cells struct {
 // Table returns a header and a row for each result.
 func (c *Comparison) Table(columns ...Cells) [][]string {
 	rows := [][]string{{"policy"}}
-	for _, r := range c.Results {
-		rows = append(rows, []string{r.Name})
-	}
+	rows = append(rows, each.Map(c.Results, func(r Result) []string { return []string{r.Name} })...)
 	for _, x := range columns {
 		rows[0] = append(rows[0], x.Title)
 		for i := range c.Results {
@@ -266,11 +262,8 @@ func (c *Comparison) Table(columns ...Cells) [][]string {
 }
 
 // Means returns the cells of metrics.
-func (c *Comparison) Means(metrics ...Metric) (out []Cells) {
-	for _, x := range c.Columns(metrics...) {
-		out = append(out, Cells{x.Title, x.Cell})
-	}
-	return out
+func (c *Comparison) Means(metrics ...Metric) []Cells {
+	return each.Map(c.Columns(metrics...), func(x Column) Cells { return Cells{x.Title, x.Cell} })
 }
 
 // Titles of the cells of a difference.
@@ -302,9 +295,5 @@ func (d *Difference) Cells(digits int, titles ...string) []string {
 			of[relative] = fmt.Sprintf("%+.1f%%", 100**d.Relative)
 		}
 	}
-	var out []string
-	for _, t := range titles {
-		out = append(out, of[t])
-	}
-	return out
+	return each.Map(titles, func(t string) string { return of[t] })
 }

@@ -136,7 +136,7 @@ func (p *Pipe) serve(ctx context.Context) error {
 	select {
 	case <-trainer.ended:
 	case <-patience.C():
-		trainer.kill()
+		_ = syscall.Kill(-trainer.cmd.Process.Pid, syscall.SIGKILL) // and what it started; the only possible error: the group has ended
 		<-trainer.ended
 	}
 	if trainer.err != nil { // tells more than that the stream broke
@@ -234,11 +234,6 @@ func start(command []string, output func(string)) (*process, error) {
 
 // close ends the stream. It may be called more than once.
 func (p *process) close() { _ = p.stdin.Close() } // the only possible error: it is closed already
-
-// kill ends the trainer and every process that it started.
-func (p *process) kill() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // the only possible error: the group has ended
-}
 
 // lineWriter splits its input into lines and passes on the lines that are not blank.
 type lineWriter struct {

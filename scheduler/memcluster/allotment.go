@@ -170,7 +170,7 @@ func (a *allotment) find(ctx context.Context, pod types.UID, node *v1.Node) (out
 		out = append(out, &found[i])
 	}
 	if home.node == node.Name {
-		if !sameDevices(out, home.has) {
+		if !sets.New(out.ids()...).Equal(sets.New(home.has.ids()...)) {
 			return nil, errNoDevices
 		}
 		return home.has, nil
@@ -204,8 +204,6 @@ func (all allocations) ids() (out []structured.DeviceID) {
 	}
 	return out
 }
-
-func sameDevices(a, b allocations) bool { return sets.New(a.ids()...).Equal(sets.New(b.ids()...)) }
 
 // DevicesOf returns the names of the devices that a pod has by claims of its own.
 func (o *Placements) DevicesOf(pod types.UID) (names []string) {

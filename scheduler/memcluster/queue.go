@@ -20,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	started "k8s.io/kubernetes/pkg/scheduler/util"
 
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/plugin"
 )
 
@@ -84,7 +85,10 @@ func (o *Placements) Retry(ctx context.Context, failures int) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			o.refuse(pod, err)
+			// Its owner wrote something that the plugins cannot handle.
+			o.log.Error(err, "A pod is left out of the cluster in memory", "pod", pod.Namespace+"/"+pod.Name)
+			o.Remove(pod.UID)
+			o.Follow.Refused(pod, err)
 		case !placed:
 			alike[templateOf(pod)], failed = true, failed+1
 		default:
@@ -92,13 +96,6 @@ func (o *Placements) Retry(ctx context.Context, failures int) error {
 		}
 	}
 	return nil
-}
-
-// refuse leaves out a waiting pod whose owner wrote something that the plugins cannot handle.
-func (o *Placements) refuse(pod *v1.Pod, why error) {
-	o.log.Error(why, "A pod is left out of the cluster in memory", "pod", pod.Namespace+"/"+pod.Name)
-	o.Remove(pod.UID)
-	o.Follow.Refused(pod, why)
 }
 
 // template identifies pods that share their containers, such as pods made from one template in memory. They share all else but the name.
@@ -269,11 +266,8 @@ func (c candidate) compare(o candidate) int {
 }
 
 // priorities returns the sum of the victims' priorities, all shifted over 0 so that more victims never make it less.
-func (c candidate) priorities() (sum int64) {
-	for _, v := range c.victims {
-		sum += int64(corev1.PodPriority(v)) + 1<<31
-	}
-	return sum
+func (c candidate) priorities() int64 {
+	return each.Sum(c.victims, func(v *v1.Pod) int64 { return int64(corev1.PodPriority(v)) + 1<<31 })
 }
 
 // started returns when the first of the most important victims started.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 )
 
 // strategy says how to empty nodes.
@@ -125,11 +126,8 @@ func (x *attempt) refuses(row int32) string {
 func (x *attempt) stays(i int32) string { return x.rules.Stays(x.all[i].ID) }
 
 // memory returns what the moved pods request.
-func (x *attempt) memory() (sum int64) {
-	for _, m := range x.steps {
-		sum += x.all[m.Pod].Requests.Memory
-	}
-	return sum
+func (x *attempt) memory() int64 {
+	return each.Sum(x.steps, func(m cluster.Move) int64 { return x.all[m.Pod].Requests.Memory })
 }
 
 // drain moves the pods of nodes, or none; why describes the obstacle.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 )
 
 // Limits bound what the moves that empty nodes may cost.
@@ -163,7 +164,7 @@ var orders = []func(a, b load) int{
 func smallest(a, b load) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.pods, b.pods)) }
 
 // sorted returns the nodes with pods that need not stay in use.
-func (e *emptying) sorted(order func(a, b load) int) (out []int32) {
+func (e *emptying) sorted(order func(a, b load) int) []int32 {
 	var loads []load
 	var sum cluster.Resources
 	for _, n := range e.nodes {
@@ -176,16 +177,11 @@ func (e *emptying) sorted(order func(a, b load) int) (out []int32) {
 		}
 		l := load{row: row, name: n.Name, pods: len(e.pods[row]), share: fill(n, cluster.Resources{})}
 		l.size = fill(&cluster.Node{Allocatable: sum}, n.Allocatable)
-		for _, i := range e.pods[row] {
-			l.memory += e.all[i].Requests.Memory
-		}
+		l.memory += each.Sum(e.pods[row], func(i int32) int64 { return e.all[i].Requests.Memory })
 		loads = append(loads, l)
 	}
 	slices.SortFunc(loads, func(a, b load) int { return cmp.Or(order(a, b), cmp.Compare(a.name, b.name)) })
-	for _, l := range loads {
-		out = append(out, l.row)
-	}
-	return out
+	return each.Map(loads, func(l load) int32 { return l.row })
 }
 
 func (Greedy) empty(e *emptying) { e.greedy(0.99) }
@@ -258,9 +254,6 @@ func (e *emptying) varied(draw *rand.Rand) []int32 {
 }
 
 // count returns the number of pods on nodes.
-func (e *emptying) count(rows []int32) (n int) {
-	for _, row := range rows {
-		n += len(e.pods[row])
-	}
-	return n
+func (e *emptying) count(rows []int32) int {
+	return each.Sum(rows, func(row int32) int { return len(e.pods[row]) })
 }

@@ -9,6 +9,7 @@ import (
 
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/objective"
 )
@@ -87,7 +88,7 @@ func (s *State) descend(most int, next func(most int) []Change) (made []Change) 
 // take makes the first change that lowers the cost; nil if none does. refused says that the rules refused one.
 func (s *State) take(changes []Change) (made *Change, refused bool) {
 	for _, x := range changes {
-		back := s.where(x.Moves)
+		back := each.Map(x.Moves, func(m cluster.Move) cluster.Move { return s.at(int32(m.Pod)) })
 		if !s.permits(x.Moves) {
 			refused = true
 			s.move(back)

@@ -249,14 +249,6 @@ func (s *State) put(i, row int32, on cluster.DeviceSet) {
 	}
 }
 
-// where returns the moves back to where pods are.
-func (s *State) where(together []cluster.Move) (back []cluster.Move) {
-	for _, m := range together {
-		back = append(back, s.at(int32(m.Pod)))
-	}
-	return back
-}
-
 // at returns the move to where a pod is.
 func (s *State) at(i int32) cluster.Move {
 	return cluster.Move{Pod: int(i), Row: s.all[i].Row, Devices: s.all[i].Devices}

@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 )
 
 // Weighted is a term with its weight in a mix.
@@ -117,11 +118,7 @@ func (m *Mix) UnmarshalText(b []byte) error {
 
 // Cost implements Term.
 func (m Mix) Cost(nodes []*cluster.Node) float64 {
-	var sum float64
-	for _, w := range m {
-		sum += w.Weight * w.Term.Cost(nodes)
-	}
-	return sum
+	return each.Sum(m, func(w Weighted) float64 { return w.Weight * w.Term.Cost(nodes) })
 }
 
 // Track implements Trackable.
@@ -147,11 +144,7 @@ func (m mixTracker) Update(i int) {
 }
 
 func (m mixTracker) Cost() float64 {
-	var sum float64
-	for _, t := range m {
-		sum += t.weight * t.Cost()
-	}
-	return sum
+	return each.Sum(m, func(t weightedTracker) float64 { return t.weight * t.Cost() })
 }
 
 // Shaping is potential-based reward shaping (Ng, Harada & Russell 1999, Policy invariance under

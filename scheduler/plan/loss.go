@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/replay"
 	"gnnsched/workload/record"
@@ -546,10 +547,7 @@ func (s *State) limit(covering map[types.UID]cover) error {
 			continue
 		}
 		if len(c.by) > 1 {
-			var names []string
-			for _, b := range c.by {
-				names = append(names, b.name)
-			}
+			names := each.Map(c.by, func(b *budget) string { return b.name })
 			s.stays[uid] = "several PodDisruptionBudgets cover it, which the API server refuses to evict: " + strings.Join(names, ", ")
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 
 	values "gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/advise"
 	"gnnsched/scheduler/moves"
 	"gnnsched/scheduler/objective"
@@ -106,13 +107,8 @@ func OnGPUs(node, gpus string) string {
 }
 
 // losing returns the number of moved pods that lose data.
-func (m Moves) losing() (n int) {
-	for _, x := range m.Moves {
-		if x.Loses != "" {
-			n++
-		}
-	}
-	return n
+func (m Moves) losing() int {
+	return each.Count(m.Moves, func(x Move) bool { return x.Loses != "" })
 }
 
 func plain(text string) string { return advise.Shorten(text, maxText) }
@@ -189,11 +185,8 @@ func (v *view) effects(steps []moves.Step) (out []Effect) {
 	figure := func(what string, of func(nodes []*values.Node, pods []int) float64) {
 		out = append(out, Effect{what, of(v.nodes, v.on), of(after, pods)})
 	}
-	figure("power in W", func(nodes []*values.Node, _ []int) (sum float64) {
-		for _, n := range nodes {
-			sum += objective.Watts(n)
-		}
-		return sum
+	figure("power in W", func(nodes []*values.Node, _ []int) float64 {
+		return each.Sum(nodes, objective.Watts)
 	})
 	figure("power in W if empty nodes are off", func(nodes []*values.Node, pods []int) (sum float64) {
 		for row, n := range nodes {

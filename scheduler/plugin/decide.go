@@ -54,7 +54,7 @@ const fallbackMessage = "Upstream's scoring decides instead of the "
 // scoreUpstream lets upstream's scoring decide among all feasible nodes, because the decider failed with failed, or the pod is of the
 // canary's rest. Preferences are part of upstream's scores.
 func (p *learnedScore) scoreUpstream(ctx context.Context, s *scoring, failed error) {
-	s.keepAll()
+	s.nodes, s.left, s.priority, s.raw = s.feasible, nil, nil, s.raw[:len(s.feasible)] // undoes keep
 	s.upstream = true
 	if s.group == canary.Rest {
 		s.reason = "" // upstream decides in any case

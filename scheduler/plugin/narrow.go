@@ -60,11 +60,6 @@ func (s *scoring) keep(priority []int64, indices []int32) {
 	s.nodes, s.left, s.priority, s.raw = nodes, left, priority, s.raw[:len(nodes)]
 }
 
-// keepAll undoes keep.
-func (s *scoring) keepAll() {
-	s.nodes, s.left, s.priority, s.raw = s.feasible, nil, nil, s.raw[:len(s.feasible)]
-}
-
 // feasibleIndex returns the index of s.nodes[i] in s.feasible.
 func (s *scoring) feasibleIndex(i int32) int32 {
 	if s.left == nil {

@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/each"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/policy/preference"
 )
@@ -57,10 +58,7 @@ func Best(scores []float32) int {
 // score, and all scores must be finite.
 func Sample(rng *rand.Rand, scores []float32) (choice int, log float32) {
 	top := scores[Best(scores)]
-	total := 0.0
-	for _, v := range scores {
-		total += math.Exp(float64(v - top))
-	}
+	total := each.Sum(scores, func(v float32) float64 { return math.Exp(float64(v - top)) })
 	at, choice := rng.Float64()*total, len(scores)-1
 	for i, v := range scores {
 		if at -= math.Exp(float64(v - top)); at < 0 {

@@ -17,7 +17,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -101,7 +100,7 @@ func New(c Config, a Adviser) (*Server, error) {
 		return nil, exit.New(exit.Usage, err, "check --client-ca-file, --token-auth-file, --tls-cert-file and --tls-private-key-file")
 	}
 	set.Register()
-	s := &Server{config: c, adviser: a, limits: newLimits(c.InFlight, c.Timeout), begun: time.Now()}
+	s := &Server{config: c, adviser: a, limits: &limits{slots: make(chan struct{}, c.InFlight), timeout: c.Timeout}, begun: time.Now()}
 	if c.ClientCAFile != "" {
 		ca, err := dynamiccertificates.NewDynamicCAContentFromFile("client-ca", c.ClientCAFile)
 		if err != nil {
@@ -203,11 +202,6 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	_, _ = w.Write([]byte("ok"))
-}
-
-// allowed reports whether a name is among the allowed ones.
-func (c Config) allowed(name string) bool {
-	return len(c.AllowedNames) == 0 || slices.Contains(c.AllowedNames, name)
 }
 
 // Credentials holds the paths of the self-made credentials of a server for development on one machine.

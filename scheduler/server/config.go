@@ -160,12 +160,7 @@ type Profile struct {
 
 // ProfileNames returns the names that ProfileNamed knows.
 func ProfileNames() []string {
-	return slices.Concat(plugin.Networks(), heuristics(), []string{DefaultProfile})
-}
-
-// heuristics returns the names of all heuristics that have a fixed name.
-func heuristics() []string {
-	return slices.Concat(heuristic.Names(), heuristic.UsageNames(), heuristic.GPUNames())
+	return slices.Concat(plugin.Networks(), heuristic.Names(), heuristic.UsageNames(), heuristic.GPUNames(), []string{DefaultProfile})
 }
 
 // simulated says, by the prefix of their names, why policies of gnnsched eval have no profile.

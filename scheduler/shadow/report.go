@@ -214,13 +214,6 @@ var (
 	backlogGauge = set.Gauge("shadow_events_waiting", "Events of the cluster that have not been worked off.")
 )
 
-func registerMetrics() {
-	set.Register()
-	for _, o := range outcomes { // so that a rate has a first value
-		decisions.WithLabelValues(string(o))
-	}
-}
-
 // observe sets the gauges of the two clusters.
 func (w *Watcher) observe() {
 	for name, c := range map[string]*memcluster.Cluster{"theirs": w.theirs, "ours": w.ours.Cluster} {

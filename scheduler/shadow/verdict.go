@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 	v1 "k8s.io/api/core/v1"
 
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/advise"
 	"gnnsched/scheduler/memcluster"
 )
@@ -307,10 +308,7 @@ type Estimate struct {
 // estimate returns the mean of a value over batches, with the interval of Student's t (the method of batch means:
 // Law, Simulation Modeling and Analysis, 5th ed., section 9.5.3). It needs two batches at least.
 func estimate(list []Block, value func(Block) float64) Estimate {
-	v := make([]float64, len(list))
-	for i, b := range list {
-		v[i] = value(b)
-	}
+	v := each.Map(list, value)
 	mean, std := stat.MeanStdDev(v, nil)
 	n := float64(len(v))
 	half := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.975) * std / math.Sqrt(n)
@@ -361,10 +359,7 @@ func lag1[T any](list []T, value func(T) float64) float64 {
 	if len(list) < 3 {
 		return 0
 	}
-	v := make([]float64, len(list))
-	for i, b := range list {
-		v[i] = value(b)
-	}
+	v := each.Map(list, value)
 	mean := stat.Mean(v, nil)
 	var with, own float64
 	for i, x := range v {

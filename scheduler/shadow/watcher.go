@@ -117,9 +117,12 @@ func New(ctx context.Context, c Config) (*Watcher, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	registerMetrics()
+	set.Register()
+	for _, o := range outcomes { // so that a rate has a first value
+		decisions.WithLabelValues(string(o))
+	}
 	w := &Watcher{
-		config: c, queue: newQueue(c.Clock), asked: make(chan chan<- Live), ended: make(chan struct{}),
+		config: c, queue: &queue{clock: c.Clock, more: make(chan struct{}, 1)}, asked: make(chan chan<- Live), ended: make(chan struct{}),
 		log:     klog.FromContext(ctx).WithName(logging.ProjectLogger),
 		shared:  kuberelease.Informers(c.Client),
 		waiting: sets.New[types.UID](), blocks: timeline{length: c.Block.Seconds()},
@@ -477,8 +480,6 @@ type queue struct {
 	mu   sync.Mutex
 	list []event
 }
-
-func newQueue(c clock.PassiveClock) *queue { return &queue{clock: c, more: make(chan struct{}, 1)} }
 
 func (q *queue) put(e event) {
 	e.at = q.clock.Now()

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
 	"gnnsched/workload/usage"
@@ -126,9 +127,7 @@ func (c *Config) drawTimes(seed uint64, a *arrivalList, fills []int) {
 	for _, d := range a.deployments[first:] {
 		further.replicas = append(further.replicas, d.replicas)
 	}
-	for _, f := range fills {
-		further.begins = append(further.begins, f-first)
-	}
+	further.begins = append(further.begins, each.Map(fills, func(f int) int { return f - first })...)
 	times := c.Arrivals.process().times(stream(seed, streamArrivals), c.Arrivals, further)
 	for i := a.fill; i < len(a.pods); i++ {
 		a.at[i] = float64(a.fill) + times[int(a.pods[i])-first]
@@ -199,11 +198,7 @@ func (e *Env) Now() float64 { return e.now }
 
 // Waiting returns the indices in Plan of the pods that wait for a node, without the pending pod.
 func (e *Env) Waiting() []int {
-	out := make([]int, len(e.waiting))
-	for i, pod := range e.waiting {
-		out[i] = int(pod)
-	}
-	return out
+	return each.Map(e.waiting, func(pod int32) int { return int(pod) })
 }
 
 // Runs reports whether the pod with an index in Plan is on a node.

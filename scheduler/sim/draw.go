@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/workload"
@@ -90,10 +91,7 @@ func (d *drawn) arrivals(seed uint64, nodes []*cluster.Node) (arrivalList, error
 }
 
 func (d *drawn) demand() (arriving, running []fragmentation.Demand) {
-	for _, s := range d.Shapes {
-		arriving = append(arriving, demandOf(s, s.Weight))
-	}
-	return arriving, nil
+	return each.Map(d.Shapes, func(s workload.Shape) fragmentation.Demand { return demandOf(s, s.Weight) }), nil
 }
 
 func (*drawn) fixed() bool { return false }
@@ -147,19 +145,12 @@ func some[T any](rng *rand.Rand, kinds IntRange, list []T) []T {
 	}
 	rows := rng.Perm(len(list))[:kinds.draw(rng)]
 	slices.Sort(rows)
-	out := make([]T, len(rows))
-	for i, r := range rows {
-		out[i] = list[r]
-	}
-	return out
+	return each.Map(rows, func(r int) T { return list[r] })
 }
 
 // weighted draws an index with probabilities proportional to weight.
 func weighted[T any](rng *rand.Rand, list []T, weight func(T) float64) int {
-	var total float64
-	for _, x := range list {
-		total += weight(x)
-	}
+	total := each.Sum(list, weight)
 	at := rng.Float64() * total
 	for i, x := range list {
 		if at -= weight(x); at < 0 {

@@ -142,7 +142,7 @@ func (e *Env) follow() {
 	e.tracker = e.cfg.Objective.Track(e.snapshot.Nodes)
 	e.measured = objective.Told(e.tracker)
 	e.price()
-	e.feasible.reset(&e.snapshot, len(e.arrivals.shapes))
+	e.feasible = feasibleNodes{snapshot: &e.snapshot, shapes: make([]fitting, len(e.arrivals.shapes)), changed: e.feasible.changed[:0]}
 }
 
 // price brings the cost up to date.
@@ -391,11 +391,6 @@ type fitting struct {
 
 // maxFitting bounds the memory for workloads in which every pod has another shape.
 const maxFitting = 512
-
-// reset starts anew with a number of shapes.
-func (f *feasibleNodes) reset(s *cluster.Snapshot, shapes int) {
-	*f = feasibleNodes{snapshot: s, shapes: make([]fitting, shapes), changed: f.changed[:0]}
-}
 
 // of returns the rows of the nodes that a pod of the given shape fits on, ascending.
 func (f *feasibleNodes) of(pod *cluster.Pod, shape int32) []int32 {

@@ -11,6 +11,7 @@ import (
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fragmentation"
 )
@@ -355,11 +356,8 @@ func (p *partitions) pass(e *Env, until float64) {
 func (p *partitions) allocation() float64 { return float64(p.used) / float64(p.all()) }
 
 // all returns the number of compute slices.
-func (p *partitions) all() (n int) {
-	for _, gpus := range p.compute {
-		n += len(gpus) * mig.Compute
-	}
-	return n
+func (p *partitions) all() int {
+	return each.Sum(p.compute, func(gpus []int) int { return len(gpus) * mig.Compute })
 }
 
 // loads returns the state at each of the ascending loads. No pod leaves, so one that runs has run since it arrived.

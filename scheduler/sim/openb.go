@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/workload/trace/openb"
@@ -87,10 +88,7 @@ func (o OpenB) read() (_ *OpenB, err error) {
 
 // nodes returns the nodes without any pods.
 func (o *OpenB) nodes(seed uint64) []*cluster.Node {
-	out := make([]*cluster.Node, len(o.Nodes))
-	for i, n := range o.Nodes {
-		out[i] = n.Cluster()
-	}
+	out := each.Map(o.Nodes, openb.Node.Cluster)
 	if !o.InOrder {
 		stream(seed, streamCluster).Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	}

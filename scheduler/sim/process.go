@@ -9,6 +9,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 )
 
@@ -66,9 +67,7 @@ func (a Arrivals) process() process {
 func (a Arrivals) validate(bad *exit.Faults) {
 	if !a.steady() && a.process() == nil {
 		names := []string{steady}
-		for _, p := range processes {
-			names = append(names, p.name())
-		}
+		names = append(names, each.Map(processes, func(p process) string { return p.name() })...)
 		bad.Add("arrivals.process: %q is not %s", a.Process, english.WordSeries(names, "or"))
 	}
 	bad.If(a.Process != bursts && a.Size != 0, "arrivals.size applies only to the process %s", bursts)
@@ -102,10 +101,7 @@ func (d furtherDeployments) apart(group []int, gap func(mean float64) float64) [
 	if len(group) == 0 {
 		return out
 	}
-	pods := 0
-	for _, n := range d.replicas {
-		pods += n
-	}
+	pods := each.Sum(d.replicas, func(n int) int { return n })
 	mean := float64(pods) / float64(group[len(group)-1]+1)
 	var t float64
 	for i := range group {

@@ -74,17 +74,14 @@ func (c Config) validateTraffic(bad *exit.Faults) {
 		at := fmt.Sprintf("traffic.flows[%d]", i)
 		for _, end := range []struct{ field, name string }{{"from", f.From}, {"to", f.To}} {
 			bad.If(!slices.ContainsFunc(c.Shapes, func(s workload.Shape) bool { return s.Name == end.name }),
-				"%s.%s: %w", at, end.field, choice.Unknown("shape", end.name, shapeNames(c.Shapes)))
+				"%s.%s: %w", at, end.field, choice.Unknown("shape", end.name,
+					choice.Names(c.Shapes, func(s workload.Shape) string { return s.Name })))
 		}
 		bad.If(!(f.Rate >= 1 && f.Rate <= maxRate), "%s.rate: %v is not 1 to %g bytes a second", at, f.Rate, maxRate)
 		bad.If(slices.ContainsFunc(t.Flows[:i], func(x Flow) bool { return x.From == f.From && x.To == f.To }),
 			"%s: an entry before has the same from and to; add up the rates", at)
 	}
 	bad.In("traffic.network: ", t.Network.Validate(c.zoneNames()))
-}
-
-func shapeNames(shapes []workload.Shape) []string {
-	return choice.Names(shapes, func(s workload.Shape) string { return s.Name })
 }
 
 // zoneNames returns the names of the zones that nodes may be in. It is never nil.

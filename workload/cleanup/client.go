@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"gnnsched/internal/each"
 	"gnnsched/workload"
 )
 
@@ -304,10 +305,7 @@ func (f Found) Groups() []Group {
 
 // namespaces returns the namespaces of the objects, sorted. Priority classes have the namespace "".
 func (f Found) namespaces() []string {
-	var out []string
-	for _, o := range f.Objects {
-		out = append(out, o.Namespace)
-	}
+	out := each.Map(f.Objects, func(o Object) string { return o.Namespace })
 	slices.Sort(out)
 	return slices.Compact(out)
 }

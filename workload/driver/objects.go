@@ -360,7 +360,7 @@ func (s *stage) createClasses(ctx context.Context) error {
 	there, byDefault := map[priority]string{}, priority{0, corev1.PreemptLowerPriority}
 	for i := range list.Items {
 		c := &list.Items[i]
-		is := classPriority(c)
+		is := priority{c.Value, ptr.Deref(c.PreemptionPolicy, corev1.PreemptLowerPriority)}
 		if c.GlobalDefault {
 			byDefault = is
 		}
@@ -389,10 +389,6 @@ func (s *stage) createClasses(ctx context.Context) error {
 			maxPriority, maxPriority)
 	}
 	return nil
-}
-
-func classPriority(c *schedulingv1.PriorityClass) priority {
-	return priority{c.Value, ptr.Deref(c.PreemptionPolicy, corev1.PreemptLowerPriority)}
 }
 
 func (s *stage) createClass(ctx context.Context, name string, p priority, was string) error {
@@ -536,7 +532,8 @@ func (s Report) writeFills(w io.Writer) error {
 	fmt.Fprintf(t, "FILL\t%s\tCPU-LOAD\tMEM-LOAD\tPOD-LOAD\tTIME\tPODS/S\n", head)
 	var sum FillSummary
 	for i, f := range s.Fills {
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\n", i+1, counts(f), percent(f.Load), f.pace())
+		l := f.Load
+		fmt.Fprintf(t, "%d\t%s\t%.1f%%\t%.1f%%\t%.1f%%\t%s\n", i+1, counts(f), 100*l.CPU, 100*l.Memory, 100*l.Pods, f.pace())
 		sum.Deployments += f.Deployments
 		sum.Pods += f.Pods
 		sum.Created += f.Created
@@ -572,10 +569,6 @@ func (f FillSummary) pace() string {
 		rate = fmt.Sprintf("%.1f", float64(f.Placed)/f.Binding.Seconds())
 	}
 	return short(f.Elapsed) + "\t" + rate
-}
-
-func percent(l workload.Load) string {
-	return fmt.Sprintf("%.1f%%\t%.1f%%\t%.1f%%", 100*l.CPU, 100*l.Memory, 100*l.Pods)
 }
 
 // short writes a duration to a tenth of a second.

@@ -58,7 +58,7 @@ func (p Progress) String() string {
 	}
 	switch {
 	case p.Phase == Settling && p.Bound < p.Pods:
-		text += ", waiting for " + podCount(p.Pods-p.Bound) + " to be bound"
+		text += fmt.Sprintf(", waiting for %d %s to be bound", p.Pods-p.Bound, english.PluralWord(p.Pods-p.Bound, "pod", ""))
 	case p.Next > time.Second:
 		text += ", waiting " + p.Next.Round(time.Second).String() + " for the next pod to come or leave"
 	}
@@ -67,9 +67,6 @@ func (p Progress) String() string {
 	}
 	return text
 }
-
-// podCount returns "1 pod" or "2 pods".
-func podCount(n int) string { return fmt.Sprintf("%d %s", n, english.PluralWord(n, "pod", "")) }
 
 // noteBinding records the time if more pods are bound than before.
 func (r *runner) noteBinding() {

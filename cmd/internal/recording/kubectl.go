@@ -39,7 +39,10 @@ func FromKubectl(dir, program string, paths []string, log zerolog.Logger) error 
 		return exit.New(exit.Usage, err, "touch -d TIME FILE sets the time of a file")
 	}
 	said.log(log)
-	warnOfOrder(looks, log)
+	if earlier, later, object := observe.Disorder(looks); earlier != "" {
+		log.Warn().Str("earlier", earlier).Str("later", later).Str("object", object).
+			Msg("the files' times say another order than the times in them; touch -d TIME FILE sets the time of a file")
+	}
 	out, err := record.Create(dir, record.Options{})
 	if err != nil {
 		return exit.New(exit.Usage, err, "name another folder with --out")
@@ -92,14 +95,6 @@ func (s *spaces) Pod(p record.Pod) {
 func (s *spaces) Object(o record.Object) {
 	s.Writer.Object(o)
 	s.objects = append(s.objects, o)
-}
-
-// warnOfOrder warns if the files' times contradict the times in them.
-func warnOfOrder(looks [][]observe.File, log zerolog.Logger) {
-	if earlier, later, object := observe.Disorder(looks); earlier != "" {
-		log.Warn().Str("earlier", earlier).Str("later", later).Str("object", object).
-			Msg("the files' times say another order than the times in them; touch -d TIME FILE sets the time of a file")
-	}
 }
 
 // warnOf logs the assumptions that a look needed.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/eval"
 )
 
@@ -45,10 +46,7 @@ func (b *builder) build(p *page) {
 	b.data.Clusters = map[string]cluster{}
 	b.cells /= max(len(p.Run.Scenarios), 1)
 	p.Seeds, p.Notes = seedList(p.Run.Seeds), p.Run.Notes
-	p.Verdicts, p.Scenarios = nil, nil
-	for _, v := range p.Run.Verdicts {
-		p.Verdicts = append(p.Verdicts, verdictOf(v))
-	}
+	p.Verdicts, p.Scenarios = each.Map(p.Run.Verdicts, verdictOf), nil
 	for i, s := range p.Run.Scenarios {
 		p.Scenarios = append(p.Scenarios, b.scenario(fmt.Sprintf("run1-s%d", i+1), s))
 	}
@@ -80,10 +78,7 @@ func lead(verdicts []verdict) string {
 	var parts []string
 	var compared []string
 	states := []State{Better, Level, Unclear, Worse}
-	n := 0
-	for _, s := range states {
-		n += count[s]
-	}
+	n := each.Sum(states, func(s State) int { return count[s] })
 	if n > 0 {
 		for _, s := range states {
 			if count[s] > 0 {
@@ -152,9 +147,7 @@ func (b *builder) chosen(scenarios []Scenario) *decisions {
 	for _, s := range scenarios {
 		d.Unit = s.Observed.Unit
 		units[s.Observed.Unit] = true
-		for _, x := range s.Observed.Decisions {
-			all = append(all, decided{s.Name, x})
-		}
+		all = append(all, each.Map(s.Observed.Decisions, func(x eval.Decision) decided { return decided{s.Name, x} })...)
 	}
 	if len(all) == 0 {
 		return nil

@@ -101,7 +101,8 @@ func strips(m Metric, names []string, values map[string][]float64) chart {
 		d.box("box "+series(i), [4]float64{x.at(low), y - 8, math.Max(x.at(high)-x.at(low), 1), 16}, tip)
 		for k, value := range v {
 			if len(v) <= mostDots {
-				d.dot("seed "+series(i), x.at(value), y+float64(k%5-2)*2.4, 2)
+				fmt.Fprintf(&d.body, `<circle class="%s" cx="%s" cy="%s" r="%s"/>`,
+					"seed "+series(i), pixel(x.at(value)), pixel(y+float64(k%5-2)*2.4), pixel(2))
 			}
 		}
 		d.line("median", x.at(mid), y-9, x.at(mid), y+9)

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/eval"
 )
 
@@ -67,20 +68,14 @@ func heatOf(id string, s Scenario, films []film, cells int) (*heat, cluster) {
 	h.Frames, h.Notes = shrink(films, share)
 	at := times(films, h.Frames)
 	c := cluster{Unit: s.Observed.Unit, Maps: []layers{}}
-	for _, t := range at {
-		c.At = append(c.At, short(t))
-	}
+	c.At = append(c.At, each.Map(at, short)...)
 	h.From, h.Until = c.At[0], c.At[len(c.At)-1]
 	for i, f := range films {
 		l := layers{Contender: f.contender, Levels: map[string][]string{}}
-		for _, g := range f.groups {
-			l.Nodes = append(l.Nodes, groupName(g))
-		}
+		l.Nodes = append(l.Nodes, each.Map(f.groups, groupName)...)
 		m := heatMap{Contender: f.contender, Index: i, Nodes: len(f.groups)}
 		shown := f.at(at)
-		for _, frame := range shown {
-			l.Waiting = append(l.Waiting, frame.Waiting)
-		}
+		l.Waiting = append(l.Waiting, each.Map(shown, func(frame eval.Frame) int { return frame.Waiting })...)
 		for _, r := range resources {
 			if slices.Contains(h.Kinds, r.kind) {
 				l.Levels[r.kind] = f.levels(shown, r.of)
@@ -216,10 +211,7 @@ func (f film) words(shown []eval.Frame, of func(eval.Node) float64) string {
 	if len(last.Nodes) == 0 {
 		return "no nodes at the end"
 	}
-	loads := make([]float64, len(last.Nodes))
-	for i, n := range last.Nodes {
-		loads[i] = of(n)
-	}
+	loads := each.Map(last.Nodes, of)
 	slices.Sort(loads)
 	return fmt.Sprintf("at the end %d nodes, the median at %s, from %s to %s", len(loads), percent(quantile(loads, 0.5)), percent(loads[0]),
 		percent(loads[len(loads)-1]))
@@ -343,10 +335,6 @@ func newDrawing(width, height float64) *drawing { return &drawing{width: width, 
 
 func (d *drawing) line(class string, x1, y1, x2, y2 float64) {
 	fmt.Fprintf(&d.body, `<line class="%s" x1="%s" y1="%s" x2="%s" y2="%s"/>`, class, pixel(x1), pixel(y1), pixel(x2), pixel(y2))
-}
-
-func (d *drawing) dot(class string, x, y, r float64) {
-	fmt.Fprintf(&d.body, `<circle class="%s" cx="%s" cy="%s" r="%s"/>`, class, pixel(x), pixel(y), pixel(r))
 }
 
 // box is a rectangle with a tooltip, which may be empty.

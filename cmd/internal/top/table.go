@@ -15,6 +15,7 @@ import (
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 )
 
 // writeTable writes a row for each node in the style of kubectl, a row of totals, and the
@@ -87,10 +88,7 @@ func count(u state.Usage) string {
 
 // devicePercents writes the requested percentage of each device: "100,81,0".
 func devicePercents(devices []int64) string {
-	var out []string
-	for _, used := range devices {
-		out = append(out, state.DevicePercent(used))
-	}
+	out := each.Map(devices, state.DevicePercent)
 	return strings.Join(out, ",")
 }
 
@@ -141,32 +139,21 @@ func ParseFormat(s string) (Format, error) {
 	return Format(s), nil
 }
 
-// writeFrame writes one frame. Nodes keep their order.
-func writeFrame(w io.Writer, format Format, f *state.Frame) error {
-	switch format {
-	case JSON:
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		return enc.Encode(documentOf(f))
-	case YAML:
-		return writeYAML(w, f, "")
-	}
-	return writeTable(w, f, format == Wide)
-}
-
-// writeNext writes one frame of a series: JSON as one document per line, YAML documents
-// separated by ---, tables by an empty line.
-func writeNext(w io.Writer, format Format, f *state.Frame, first bool) error {
+// writeFrame writes one frame. Nodes keep their order. A frame of a series is one line of JSON, a YAML document behind ---, or a table
+// behind an empty line, which the first one lacks.
+func writeFrame(w io.Writer, format Format, f *state.Frame, series, first bool) error {
 	switch format {
 	case JSON:
 		enc := json.NewEncoder(w)
 		enc.SetEscapeHTML(false)
+		if !series {
+			enc.SetIndent("", "  ")
+		}
 		return enc.Encode(documentOf(f))
 	case YAML:
-		return writeYAML(w, f, "---\n")
+		return writeYAML(w, f, map[bool]string{true: "---\n"}[series])
 	}
-	if !first {
+	if series && !first {
 		if _, err := io.WriteString(w, "\n"); err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ import (
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/cmd/internal/top/view"
 	"gnnsched/internal/cli"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/decision"
@@ -91,10 +92,7 @@ func Run(ctx context.Context, cfg Config) error {
 }
 
 func draw(ctx context.Context, cfg Config, read func(int) state.Frame, details func(state.Ask) state.Details) error {
-	var servers []string
-	for _, s := range cfg.Servers {
-		servers = append(servers, s.Name)
-	}
+	servers := each.Map(cfg.Servers, func(s state.Server) string { return s.Name })
 	m := view.New(view.Config{
 		Title: cfg.Title, Interval: cfg.Interval, Sort: cfg.Sort, Look: lookOf(cfg.Env), Servers: servers,
 		Read: read, Details: details, Done: ctx.Done(),
@@ -137,7 +135,7 @@ func Follow(ctx context.Context, cfg Config, format Format) error {
 	for first := true; ; first = false {
 		f := src.Frame(state.All)
 		cfg.Sort.Apply(f.Nodes)
-		if err := writeNext(cfg.Out, format, &f, first); err != nil {
+		if err := writeFrame(cfg.Out, format, &f, true, first); err != nil {
 			return fmt.Errorf("write the cluster: %w", err)
 		}
 		select {
@@ -159,7 +157,7 @@ func Once(ctx context.Context, cfg Config, format Format) error {
 		return err
 	}
 	cfg.Sort.Apply(f.Nodes)
-	if err := writeFrame(cfg.Out, format, &f); err != nil {
+	if err := writeFrame(cfg.Out, format, &f, false, true); err != nil {
 		return fmt.Errorf("write the cluster: %w", err)
 	}
 	return nil

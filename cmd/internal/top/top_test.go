@@ -29,6 +29,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/workload/driver"
 )
@@ -235,13 +236,9 @@ func TestTotalsAgreeWithRunsim(t *testing.T) {
 		pod("waits", "", "", cluster.Resources{GPU: 8}),
 	)
 	room, err := driver.Measure(t.Context(), client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	f, err := state.List(t.Context(), state.Config{Client: client})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for name, c := range map[string]struct {
 		got               state.Usage
 		used, allocatable int64
@@ -335,7 +332,7 @@ func TestGolden(t *testing.T) {
 		{"empty.json", JSON, &empty},
 	} {
 		var b bytes.Buffer
-		if err := writeFrame(&b, c.format, c.frame); err != nil {
+		if err := writeFrame(&b, c.format, c.frame, false, true); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		golden.Check(t, c.name, b.String())
@@ -374,9 +371,7 @@ func TestSeveralFrames(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		for i := range 3 {
-			if err := writeNext(&b, c.format, &f, i == 0); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, writeFrame(&b, c.format, &f, true, i == 0))
 		}
 		if n := c.read(b.Bytes()); n != 3 {
 			t.Errorf("%s: %d frames, want 3", c.format, n)
@@ -391,11 +386,10 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe
 func TestWriteErrorsAreReported(t *testing.T) {
 	f := fullFrame()
 	for _, format := range []Format{Table, Wide, JSON, YAML} {
-		if writeFrame(brokenPipe{}, format, &f) == nil {
-			t.Errorf("%s: Write said nothing", format)
-		}
-		if writeNext(brokenPipe{}, format, &f, false) == nil {
-			t.Errorf("%s: WriteNext said nothing", format)
+		for _, series := range []bool{false, true} {
+			if writeFrame(brokenPipe{}, format, &f, series, false) == nil {
+				t.Errorf("%s: it said nothing", format)
+			}
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/objective"
@@ -144,9 +145,7 @@ func makeOptions() options {
 		GPUPolicies: slices.Concat(heuristic.GPUNames(), checkpoint.ShippedFor(checkpoint.GPUGraph),
 			checkpoint.ShippedFor(checkpoint.MixedGraph)),
 	}
-	for _, k := range podKinds {
-		o.Pods = append(o.Pods, podKind{k.name, k.about})
-	}
+	o.Pods = append(o.Pods, each.Map(podKinds, func(k kind) podKind { return podKind{k.name, k.about} })...)
 	tuned := linear.Tuned("linear").Weights()
 	for i, f := range features {
 		o.Weights[f] = tuned[i]
@@ -277,10 +276,7 @@ func (r runRequest) Scenario() (string, error) {
 	}
 	fmt.Fprintf(&top, "# gnnsched eval --scenario sandbox.yaml --seed %d --seeds 20 --policies %s\n", r.Seed, strings.Join(policies, ","))
 	if own {
-		weights := make([]float64, len(linear.Features))
-		for i, f := range linear.Features {
-			weights[i] = r.Weights[f]
-		}
+		weights := each.Map(linear.Features, func(f string) float64 { return r.Weights[f] })
 		p, err := linear.New("own", weights)
 		if err != nil {
 			return "", err

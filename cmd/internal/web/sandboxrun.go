@@ -159,7 +159,7 @@ func runSandbox(ctx context.Context, c clock.Clock, r runRequest, emit func(line
 			cut = fmt.Sprintf("after %d decisions", maxDecisions)
 			break
 		}
-		if pace.elapsed() > maxTime {
+		if pace.clock.Since(pace.begun) > maxTime {
 			cut = fmt.Sprintf("after %v", maxTime)
 			break
 		}
@@ -290,8 +290,6 @@ type pace struct {
 const worked = 5 * time.Millisecond
 
 func newPace(c clock.Clock) *pace { return &pace{c, c.Now(), c.Now()} }
-
-func (p *pace) elapsed() time.Duration { return p.clock.Since(p.begun) }
 
 // rest waits as long as the run has worked since the last rest, if that was long enough. It returns ctx's error.
 func (p *pace) rest(ctx context.Context) error {

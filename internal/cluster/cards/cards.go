@@ -17,6 +17,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/each"
 )
 
 // gpuDriver begins the names of drivers whose devices are GPUs.
@@ -106,17 +107,12 @@ func comparePools(a, b *resourceapi.ResourceSlice) int {
 }
 
 // newest returns the slices of a pool's latest generation.
-func newest(pool []*resourceapi.ResourceSlice) (out []*resourceapi.ResourceSlice) {
+func newest(pool []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
 	latest := int64(math.MinInt64)
 	for _, s := range pool {
 		latest = max(latest, s.Spec.Pool.Generation)
 	}
-	for _, s := range pool {
-		if s.Spec.Pool.Generation == latest {
-			out = append(out, s)
-		}
-	}
-	return out
+	return each.Filter(pool, func(s *resourceapi.ResourceSlice) bool { return s.Spec.Pool.Generation == latest })
 }
 
 // complete reports whether all slices of a pool are there, and agree with each other.

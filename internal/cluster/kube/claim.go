@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 )
 
@@ -42,10 +43,7 @@ func Claim(r cluster.Resources, models []string) resourceapi.ResourceClaimSpec {
 		}}
 	}
 	if len(models) > 0 {
-		quoted := make([]string, len(models))
-		for i, m := range models {
-			quoted[i] = strconv.Quote(m)
-		}
+		quoted := each.Map(models, strconv.Quote)
 		product := fmt.Sprintf("device.attributes[%q].%s", GPUDriver, GPUProductAttribute)
 		expression := fmt.Sprintf("has(%s) && %s in [%s]", product, product, strings.Join(quoted, ", "))
 		e.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}

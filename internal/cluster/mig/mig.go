@@ -192,7 +192,7 @@ var Features = []feature{
 		return 1 - float64(free)/float64(len(p.Starts()))
 	}},
 	{"computing", "used memory slices that have a compute slice of their own, which the last one has not", func(s Slices, _ Profile) float64 {
-		return float64(s.computing())
+		return float64((s & (1<<Compute - 1)).Len())
 	}},
 	{"used", "1 unless the GPU is idle", func(s Slices, _ Profile) float64 { return float64(min(s.Len(), 1)) }},
 	{"halves", "halves of the GPU that are in use", func(s Slices, _ Profile) float64 {
@@ -217,6 +217,3 @@ func Wasted(used Slices, p Profile) int {
 func (p Profile) Room(used Slices) int {
 	return (Memory - used.Len() - Wasted(used, p)) / p.Memory()
 }
-
-// computing returns the number of slices with a compute slice of their own: all but the last.
-func (s Slices) computing() int { return (s & (1<<Compute - 1)).Len() }

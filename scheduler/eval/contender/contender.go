@@ -18,6 +18,7 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/objective"
@@ -35,11 +36,6 @@ import (
 // one is the usual baseline.
 func Names() []string {
 	return slices.Concat(heuristic.Names(), checkpoint.ShippedFor(checkpoint.KindsGraph), checkpoint.ShippedFor(checkpoint.ClusterGraph))
-}
-
-// gpuNames lists the policies for clusters with GPUs.
-func gpuNames() []string {
-	return slices.Concat(heuristic.GPUNames(), checkpoint.ShippedFor(checkpoint.GPUGraph), checkpoint.ShippedFor(checkpoint.MixedGraph))
 }
 
 // List returns the policies with the given names, Names if there are none, and those in the
@@ -136,7 +132,8 @@ func named(name string) (eval.Contender, error) {
 	if !slices.Contains(checkpoint.ShippedNames(), name) {
 		return eval.Contender{}, exit.New(exit.Usage,
 			fmt.Errorf("--policies: %w", choice.Unknown("policy", name,
-				slices.Concat(Names(), heuristic.UsageNames(), gpuNames()))),
+				slices.Concat(Names(), heuristic.UsageNames(), heuristic.GPUNames(),
+					checkpoint.ShippedFor(checkpoint.GPUGraph), checkpoint.ShippedFor(checkpoint.MixedGraph)))),
 			"add a network of your own with --checkpoint")
 	}
 	c, err := checkpoint.Shipped(name)
@@ -398,10 +395,7 @@ func (r *round) watch() func(i int, env *sim.Env, choice int, on cluster.DeviceS
 	if r.batch.Observe == nil {
 		return nil
 	}
-	observers := make([]eval.Observer, len(r.seeds))
-	for i, seed := range r.seeds {
-		observers[i] = r.batch.Observe(seed)
-	}
+	observers := each.Map(r.seeds, func(seed uint64) eval.Observer { return r.batch.Observe(seed) })
 	return func(i int, env *sim.Env, choice int, on cluster.DeviceSet) {
 		switch o := observers[i]; {
 		case o == nil:

@@ -14,6 +14,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/each"
 )
 
 // Kinds of violations.
@@ -272,10 +273,7 @@ func (b *book) checkUse(h *holder, history []string) {
 				all = append(all, &c.holder)
 			}
 		}
-		milli := int64(0)
-		for _, o := range all {
-			milli += o.milli
-		}
+		milli := each.Sum(all, func(o *holder) int64 { return o.milli })
 		if milli > cluster.DeviceMilli {
 			v := violation{kind: deviceTwice, names: []string{h.name}, history: history}
 			v.detail = fmt.Sprintf("%d thousandths of device %d on %s", milli, i, h.node)

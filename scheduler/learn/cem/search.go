@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"gnnsched/internal/choice"
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
@@ -226,11 +227,8 @@ func (p Problem) fit(elite []vector, mean, std []float64, left float64) {
 	}
 }
 
-func meanLoss(vs []vector) (sum float64) {
-	for _, v := range vs {
-		sum += v.loss / float64(len(vs))
-	}
-	return sum
+func meanLoss(vs []vector) float64 {
+	return each.Sum(vs, func(v vector) float64 { return v.loss / float64(len(vs)) })
 }
 
 // FromZero names the start at which every weight is 0.

@@ -6,6 +6,7 @@ import (
 
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
+	"gnnsched/internal/each"
 )
 
 // memoryState is the part of a state file that holds a memory and the transitions that wait for
@@ -63,9 +64,7 @@ func exportMemory(r *memory, q nStep) memoryState {
 		e.out.Transitions = append(e.out.Transitions, e.transition(r.transitions[slot]))
 		e.out.Leaves = append(e.out.Leaves, r.tree[len(r.tree)/2+slot])
 	}
-	for _, t := range q.waiting {
-		e.out.Waiting = append(e.out.Waiting, e.transition(t))
-	}
+	e.out.Waiting = append(e.out.Waiting, each.Map(q.waiting, e.transition)...)
 	return e.out
 }
 
@@ -78,9 +77,7 @@ func (e *exporter) frame(f *frame) int {
 		return n
 	}
 	s := storedFrame{Widths: f.widths, Zones: f.zones, Pod: f.pod, Cluster: f.cluster, CandidateX: f.candidateX, Candidates: f.candidates}
-	for _, p := range f.pages {
-		s.Pages = append(s.Pages, e.page(p))
-	}
+	s.Pages = append(s.Pages, each.Map(f.pages, e.page)...)
 	e.frames[f] = len(e.out.Frames)
 	e.out.Frames = append(e.out.Frames, s)
 	return e.frames[f]
@@ -136,10 +133,7 @@ func (s memoryState) restore(r *memory, q *nStep) error {
 
 // frames returns the frames of a state, which are valid graphs.
 func (s memoryState) frames() ([]*frame, error) {
-	nodes := make([]*node, len(s.Nodes))
-	for i, n := range s.Nodes {
-		nodes[i] = &node{n.X, n.Zone}
-	}
+	nodes := each.Map(s.Nodes, func(n storedNode) *node { return &node{n.X, n.Zone} })
 	pages := make([]*page, len(s.Pages))
 	for i, of := range s.Pages {
 		p := &page{}
@@ -273,10 +267,7 @@ func (n *node) is(g *graph.Graph, row int) bool {
 func (f *frame) graph() *graph.Graph {
 	g := &graph.Graph{Widths: f.widths, Zones: f.zones, PodX: f.pod, ClusterX: f.cluster, Candidates: f.candidates, CandidateX: f.candidateX}
 	w := g.FeatureWidths()
-	nodes := 0
-	for _, p := range f.pages {
-		nodes += len(p.nodes)
-	}
+	nodes := each.Sum(f.pages, func(p *page) int { return len(p.nodes) })
 	g.Resize(nodes)
 	i := 0
 	for _, p := range f.pages {

@@ -6,6 +6,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/learn/run"
 )
 
@@ -158,11 +159,7 @@ func (r rollout) centre(group, length int) {
 
 // column returns a value of every step at the indices.
 func column[T any](r rollout, index []int, of func(*step) T) []T {
-	out := make([]T, len(index))
-	for i, at := range index {
-		out[i] = of(&r[at])
-	}
-	return out
+	return each.Map(index, func(at int) T { return of(&r[at]) })
 }
 
 // normalise brings the advantages to mean 0 and variance 1.
@@ -195,15 +192,9 @@ func (r rollout) explained() float64 {
 }
 
 // variance returns the mean squared distance from the mean.
-func variance(x []float64) (sum float64) {
-	mean := 0.0
-	for _, v := range x {
-		mean += v / float64(len(x))
-	}
-	for _, v := range x {
-		sum += (v - mean) * (v - mean) / float64(len(x))
-	}
-	return sum
+func variance(x []float64) float64 {
+	mean := each.Sum(x, func(v float64) float64 { return v / float64(len(x)) })
+	return each.Sum(x, func(v float64) float64 { return (v - mean) * (v - mean) / float64(len(x)) })
 }
 
 // settings are the hyperparameters of a run by this method.

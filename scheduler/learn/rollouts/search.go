@@ -10,6 +10,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
+	"gnnsched/internal/each"
 )
 
 // place is where a weight that is learned stands in a network's file.
@@ -124,24 +125,14 @@ type sample struct {
 
 // centred returns values minus their mean.
 func centred(values []float64) []float64 {
-	var mean float64
-	for _, v := range values {
-		mean += v / float64(len(values))
-	}
-	out := make([]float64, len(values))
-	for i, v := range values {
-		out[i] = v - mean
-	}
-	return out
+	mean := each.Sum(values, func(v float64) float64 { return v / float64(len(values)) })
+	return each.Map(values, func(v float64) float64 { return v - mean })
 }
 
 // even divides the worths, and the teacher's scores, each by their spread in this decision, so that all decisions count alike.
 func (s *sample) even() {
 	for _, values := range [][]float64{s.Worth, s.Taught} {
-		var square float64
-		for _, w := range centred(values) {
-			square += w * w / float64(len(values))
-		}
+		square := each.Sum(centred(values), func(w float64) float64 { return w * w / float64(len(values)) })
 		spread := math.Sqrt(square)
 		if spread < leastSpread { // rounding errors tell nothing
 			spread = 1

@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
+
+	"gnnsched/internal/each"
 )
 
 // Annotations of the lease of userconfig.ShareLeaseOf.
@@ -339,18 +341,12 @@ func (s *span) withoutWorst(group int, hit func(level int) bool) sample {
 	if has == 0 {
 		return all
 	}
-	pods := 0
-	for _, b := range s.h.blocks[s.from:] {
-		pods += b.groups[group].of[worst]
-	}
+	pods := each.Sum(s.h.blocks[s.from:], func(b block) int { return b.groups[group].of[worst] })
 	hits := all.hits - float64(has)
 	return sample{n: max(all.n-float64(max(pods, has)), hits), hits: hits}
 }
 
 // pods counts all pods of a group in the history.
-func (h *history) pods(group int) (n int) {
-	for _, b := range h.blocks {
-		n += b.groups[group].pods
-	}
-	return n
+func (h *history) pods(group int) int {
+	return each.Sum(h.blocks, func(b block) int { return b.groups[group].pods })
 }

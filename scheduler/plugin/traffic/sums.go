@@ -238,8 +238,6 @@ type sizes struct {
 	changed map[key]bool // since the last drain; nil if there are too many
 }
 
-func newSizes() *sizes { return &sizes{pods: map[key]int32{}, changed: map[key]bool{}} }
-
 // change counts now instead of old; each may be nil.
 func (s *sizes) change(old, now *v1.Pod, _ bool) {
 	before, was := counted(old)

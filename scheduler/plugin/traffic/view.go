@@ -68,7 +68,7 @@ func Start(ctx context.Context, c *Config, h fwk.Handle, log klog.Logger) (*View
 
 func newView(c Config, profile string, log klog.Logger, clk clock.WithTicker) (*View, error) {
 	set.Register()
-	s := newSizes()
+	s := &sizes{pods: map[key]int32{}, changed: map[key]bool{}}
 	p, err := newPoller(c.Measured, s, clk)
 	if err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (v *View) begin(nodes []*cluster.Node, infos []fwk.NodeInfo) {
 	for _, r := range v.rows {
 		before[r.name] = r.pods
 		for _, p := range r.pods {
-			p.of.clear()
+			p.of.at, p.of.pods = p.of.at[:0], 0
 		}
 	}
 	v.sums, v.rows, v.nodes = nil, make([]row, len(nodes)), make([]*cluster.Node, len(nodes))
@@ -443,9 +443,6 @@ func (w *workload) add(row, pods int32) {
 		w.at = slices.Delete(w.at, i, i+1)
 	}
 }
-
-// clear removes all pods.
-func (w *workload) clear() { w.at, w.pods = w.at[:0], 0 }
 
 // partners yields the flows of the workload, and the workload at the other end of each; both twice for a flow among its own pods.
 func (w *workload) partners(yield func(*flow, *workload) bool) {

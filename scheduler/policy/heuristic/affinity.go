@@ -6,6 +6,7 @@ import (
 
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/policy"
 )
 
@@ -140,10 +141,7 @@ func (a *ahead) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32,
 		all += p.Rate
 	}
 	for i, row := range candidates {
-		var far float64
-		for _, p := range s.Beyond {
-			far += p.Rate * t.Network.Path(row, p.Row).Distance
-		}
+		far := each.Sum(s.Beyond, func(p cluster.Peer) float64 { return p.Rate * t.Network.Path(row, p.Row).Distance })
 		rack := t.Network.Rack(row)
 		room := cluster.Fraction(a.free[rack]-pod.Requests.MilliCPU, a.offered[rack])
 		scores[i] += float32(float64(len(s.Nodes)) * (roomWeight*room - reachWeight*far/max(all, 1)))

@@ -8,6 +8,7 @@ import (
 
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/policy/partition"
@@ -54,11 +55,8 @@ var families = []family{greedyFamily, aheadFamily, linearFamily, affinityFamily,
 type Form struct{ Name, About string }
 
 // Forms returns the forms of the heuristics with a parameter in their names.
-func Forms() (out []Form) {
-	for _, f := range families {
-		out = append(out, Form{f.prefix + f.parameter, f.about})
-	}
-	return out
+func Forms() []Form {
+	return each.Map(families, func(f family) Form { return Form{f.prefix + f.parameter, f.about} })
 }
 
 // List returns the heuristics without a parameter: first those for any cluster, then those for
@@ -100,9 +98,7 @@ func Find(name string) (Heuristic, error) {
 		}
 	}
 	known := namesOf(func(Heuristic) bool { return true })
-	for _, f := range families {
-		known = append(known, f.prefix+f.parameter)
-	}
+	known = append(known, each.Map(families, func(f family) string { return f.prefix + f.parameter })...)
 	return Heuristic{}, choice.Unknown("heuristic", name, known)
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/policy/supply"
@@ -34,10 +35,7 @@ type byArrivals struct{ prices []float64 }
 // Prices implements supply.Pricer.
 func (p *byArrivals) Prices(_ *cluster.Snapshot, t *supply.Table) ([]float64, error) {
 	p.prices = p.prices[:0]
-	var arrived float64
-	for _, k := range t.Kinds {
-		arrived += k.Arrived
-	}
+	arrived := each.Sum(t.Kinds, func(k *cluster.Kind) float64 { return k.Arrived })
 	for i, k := range t.Kinds {
 		free := 1 + t.Totals[i].Free
 		p.prices = append(p.prices, k.Arrived/max(arrived, 1)/(free*free))

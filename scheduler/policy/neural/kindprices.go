@@ -10,6 +10,7 @@ import (
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy/supply"
 )
@@ -109,10 +110,7 @@ func (e *KindStars) Look(s *cluster.Snapshot, t *supply.Table) {
 		CPU: cluster.Fraction(requested.MilliCPU, capacity.MilliCPU), Memory: cluster.Fraction(requested.Memory, capacity.Memory),
 		Nodes: float64(nodes), Running: float64(requested.Pods),
 	}
-	var arrived float64
-	for _, k := range t.Kinds {
-		arrived += k.Arrived
-	}
+	arrived := each.Sum(t.Kinds, func(k *cluster.Kind) float64 { return k.Arrived })
 	e.kinds = e.kinds[:0]
 	for i, k := range t.Kinds {
 		of, share := &t.Totals[i], objective.Share(k.Pod.Requests, capacity)

@@ -10,6 +10,7 @@ import (
 
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/each"
 	"gnnsched/internal/files"
 	"gnnsched/scheduler/policy"
 )
@@ -20,11 +21,8 @@ type Values [mig.Count][states]float64
 
 // potential returns the cost of states under a mix.
 func (v *Values) potential(m Mix) func(mig.Slices) float64 {
-	return func(used mig.Slices) (sum float64) {
-		for _, p := range mig.Profiles() {
-			sum += m[p] * v[p][used]
-		}
-		return sum
+	return func(used mig.Slices) float64 {
+		return each.Sum(mig.Profiles(), func(p mig.Profile) float64 { return m[p] * v[p][used] })
 	}
 }
 
@@ -127,11 +125,8 @@ var rules = []rule{
 }
 
 // ruleNames returns the names of the rules.
-func ruleNames() (names []string) {
-	for _, r := range rules {
-		names = append(names, r.name)
-	}
-	return names
+func ruleNames() []string {
+	return each.Map(rules, func(r rule) string { return r.name })
 }
 
 // Find returns a constructor of the policy with a rule, or with the values in a .json file, and whether it goes by the mix. The policy's
@@ -187,9 +182,6 @@ func blocked(used mig.Slices) (sum float64) {
 }
 
 // fragmentation is the part of the free memory slices that the pods of the mix cannot use, as FGD counts it (Weng et al., USENIX ATC 2023).
-func (m Mix) fragmentation(used mig.Slices) (sum float64) {
-	for _, p := range mig.Profiles() {
-		sum += m[p] * float64(mig.Wasted(used, p))
-	}
-	return sum
+func (m Mix) fragmentation(used mig.Slices) float64 {
+	return each.Sum(mig.Profiles(), func(p mig.Profile) float64 { return m[p] * float64(mig.Wasted(used, p)) })
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
 )
@@ -83,10 +84,7 @@ func (p *Policy) Reading(s *cluster.Snapshot, pod *cluster.Pod, candidates []int
 		return r
 	}
 	r.Features, r.Weights = append(r.Features, float32(math.Log(p.costs[i]+tinyPrice))), append(r.Weights, -priceWeight)
-	var arrived float64
-	for _, k := range p.supply.Kinds {
-		arrived += k.Arrived
-	}
+	arrived := each.Sum(p.supply.Kinds, func(k *cluster.Kind) float64 { return k.Arrived })
 	takes := p.supply.Takes(s, candidates[i], pod.Requests)
 	var order []int
 	for k, n := range takes {

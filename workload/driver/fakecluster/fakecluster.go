@@ -29,6 +29,8 @@ import (
 	"k8s.io/client-go/metadata"
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"gnnsched/internal/each"
 )
 
 // Cluster is an in-memory cluster. Set its fields before use.
@@ -155,12 +157,7 @@ func child(name, namespace string, labels map[string]string, ownerKind, owner st
 // has tried it. With an empty Reason, the scheduler never tries it.
 func (c *Cluster) schedule() {
 	pods := c.all(resource("Pod"), "")
-	bound := 0
-	for _, o := range pods {
-		if o.(*corev1.Pod).Spec.NodeName != "" {
-			bound++
-		}
-	}
+	bound := each.Count(pods, func(o runtime.Object) bool { return o.(*corev1.Pod).Spec.NodeName != "" })
 	for _, o := range pods {
 		p := o.(*corev1.Pod).DeepCopy()
 		switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record"
 )
@@ -136,10 +137,7 @@ func restore(all []model.Metric) {
 
 // merged returns the samples with the labels of their exporter. Of several with the same labels, the largest value counts.
 func merged(all model.Vector) model.Vector {
-	metrics := make([]model.Metric, len(all))
-	for i, s := range all {
-		metrics[i] = s.Metric
-	}
+	metrics := each.Map(all, func(s *model.Sample) model.Metric { return s.Metric })
 	restore(metrics)
 	out, at := all[:0], make(map[model.Fingerprint]int, len(all))
 	for _, s := range all {
@@ -262,10 +260,7 @@ type moment struct {
 // sums returns the values of places: the sum of their parts. A place with an invalid part is NaN. unknown takes the names of series
 // whose pods or nodes the cluster does not have.
 func (q used) sums(all model.Matrix, k Known, unknown map[string]bool) map[moment]float64 {
-	metrics := make([]model.Metric, len(all))
-	for i, s := range all {
-		metrics[i] = s.Metric
-	}
+	metrics := each.Map(all, func(s *model.SampleStream) model.Metric { return s.Metric })
 	restore(metrics)
 	type component struct {
 		moment

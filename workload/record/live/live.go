@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/watched"
 	"gnnsched/workload/record"
@@ -308,10 +309,7 @@ func follow[T runtime.Object](object T, list runtime.Object, put func(T, bool), 
 // objects follows a kind that the record has in the table objects.
 func objects[T runtime.Object](f *observe.Follower, name string, object T, list runtime.Object, row func(T) record.Object) kind {
 	return follow(object, list, func(o T, _ bool) { f.Object(row(o)) }, func(o T) { f.ObjectGone(row(o)) }, func(all []T) {
-		rows := make([]record.Object, len(all))
-		for i, o := range all {
-			rows[i] = row(o)
-		}
+		rows := each.Map(all, row)
 		f.Objects(name, rows)
 	})
 }
@@ -404,10 +402,7 @@ func RBAC(usage bool) ([]byte, error) {
 
 // Rules returns the rules of the role.
 func Rules(usage bool) []rbacv1.PolicyRule {
-	var core []string
-	for _, r := range []target{nodes, pods, namespaces} {
-		core = append(core, r.name)
-	}
+	core := each.Map([]target{nodes, pods, namespaces}, func(r target) string { return r.name })
 	verbs := []string{"list", "watch"}
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: core, Verbs: verbs}}
 	for _, r := range []target{classes, budgets, jobs} {

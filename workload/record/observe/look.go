@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/each"
 	"gnnsched/workload/record"
 )
 
@@ -175,9 +176,7 @@ func newest(x metav1.Object) Time {
 
 // times returns an object's times without its creation.
 func times(x metav1.Object) (out []*metav1.Time) {
-	for _, f := range x.GetManagedFields() {
-		out = append(out, f.Time)
-	}
+	out = each.Map(x.GetManagedFields(), func(f metav1.ManagedFieldsEntry) *metav1.Time { return f.Time })
 	switch x := x.(type) {
 	case *corev1.Pod:
 		out = append(out, timesOfPod(x)...)
@@ -185,9 +184,7 @@ func times(x metav1.Object) (out []*metav1.Time) {
 		for i := range x.Status.Conditions {
 			out = append(out, &x.Status.Conditions[i].LastHeartbeatTime, &x.Status.Conditions[i].LastTransitionTime)
 		}
-		for _, t := range x.Spec.Taints {
-			out = append(out, t.TimeAdded)
-		}
+		out = append(out, each.Map(x.Spec.Taints, func(t corev1.Taint) *metav1.Time { return t.TimeAdded })...)
 	case *policyv1.PodDisruptionBudget:
 		for i := range x.Status.Conditions {
 			out = append(out, &x.Status.Conditions[i].LastTransitionTime)
@@ -226,12 +223,7 @@ func (f *File) Doubt() (out Few) {
 	for _, p := range f.Pods {
 		all = append(all, p)
 	}
-	var late []metav1.Object
-	for _, x := range all {
-		if newest(x).At > last {
-			late = append(late, x)
-		}
-	}
+	late := each.Filter(all, func(x metav1.Object) bool { return newest(x).At > last })
 	if len(late) == 0 || 2*len(late) >= len(all) {
 		return out
 	}
@@ -310,9 +302,7 @@ func (s states[K, T]) keep(at int64, there func(K) bool) {
 // address notes the addresses of a node and the name that its machine gives itself.
 func (f *Follower) address(n *corev1.Node) {
 	all := []string{n.Labels[corev1.LabelHostname]}
-	for _, a := range n.Status.Addresses {
-		all = append(all, a.Address)
-	}
+	all = append(all, each.Map(n.Status.Addresses, func(a corev1.NodeAddress) string { return a.Address })...)
 	for _, a := range all {
 		if name, taken := f.addresses[a]; taken && name != n.Name {
 			f.addresses[a] = ""

@@ -16,6 +16,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/each"
 	"gnnsched/workload"
 	"gnnsched/workload/record"
 )
@@ -273,9 +274,6 @@ func machine(row *record.Node) (out Machine, open bool, err error) {
 }
 
 // damage describes the parts of a record that were left out.
-func damage(r *record.Record) (notes []string) {
-	for _, d := range r.Damaged() {
-		notes = append(notes, "a part of the record is damaged and left out: "+d)
-	}
-	return notes
+func damage(r *record.Record) []string {
+	return each.Map(r.Damaged(), func(d string) string { return "a part of the record is damaged and left out: " + d })
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/internal/files"
 	"gnnsched/workload"
 )
@@ -195,11 +196,7 @@ func PodLists(dir string) ([]string, error) {
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%s holds no %s*%s", dir, podsPrefix, podsSuffix)
 	}
-	names := make([]string, len(files))
-	for i, f := range files {
-		names[i] = ListName(f)
-	}
-	return names, nil
+	return each.Map(files, ListName), nil
 }
 
 // PodsFile returns the path of a pod list in a folder.
@@ -432,19 +429,12 @@ func (n Node) Cluster() *cluster.Node {
 
 // ClusterNodes returns all nodes without pods, in their order.
 func ClusterNodes(nodes []Node) []*cluster.Node {
-	out := make([]*cluster.Node, len(nodes))
-	for i, n := range nodes {
-		out[i] = n.Cluster()
-	}
-	return out
+	return each.Map(nodes, Node.Cluster)
 }
 
 // GPUMilli returns the GPU capacity of all nodes together, in thousandths of a device.
-func GPUMilli(nodes []Node) (sum int64) {
-	for _, n := range nodes {
-		sum += n.GPUs * cluster.DeviceMilli
-	}
-	return sum
+func GPUMilli(nodes []Node) int64 {
+	return each.Sum(nodes, func(n Node) int64 { return n.GPUs * cluster.DeviceMilli })
 }
 
 // machine is a kind of node.

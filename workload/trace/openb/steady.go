@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sort"
 
+	"gnnsched/internal/each"
 	"gnnsched/workload"
 )
 
@@ -149,10 +150,7 @@ func Inflate(pods []Pod, factor float64, capacity int64, seed uint64) ([]Pod, er
 	if capacity <= 0 {
 		return nil, errors.New("the cluster has no GPUs, so its GPU requests cannot be inflated")
 	}
-	var once int64
-	for _, p := range pods {
-		once += p.Requests().TotalGPUMilli()
-	}
+	once := each.Sum(pods, func(p Pod) int64 { return p.Requests().TotalGPUMilli() })
 	if once == 0 {
 		return nil, ErrNoGPU
 	}

@@ -312,7 +312,7 @@ type store[T any] struct {
 }
 
 func newStore[T any](read func(any) (T, error), put, gone func(T), all func([]T)) store[T] {
-	f := newFeed()
+	f := feed{synced: make(chan struct{}), once: &sync.Once{}}
 	return store[T]{watched.Store[T]{Read: read, Put: put, Gone: gone, All: func(list []T) { all(list); f.markSynced() }}, f}
 }
 
@@ -321,8 +321,6 @@ type feed struct {
 	synced chan struct{} // closed after the first list
 	once   *sync.Once
 }
-
-func newFeed() feed { return feed{synced: make(chan struct{}), once: &sync.Once{}} }
 
 func (f feed) markSynced() { f.once.Do(func() { close(f.synced) }) }
 

@@ -412,7 +412,7 @@ func ParseSort(s string) (Sort, error) {
 		name = string(ByRole)
 	}
 	if !slices.Contains(Columns(), Column(name)) {
-		return Sort{}, choice.Unknown("column", name, columnList())
+		return Sort{}, choice.Unknown("column", name, choice.Names(Columns(), choice.Text))
 	}
 	out := By(Column(name))
 	switch {
@@ -429,7 +429,7 @@ func ParseSort(s string) (Sort, error) {
 // Apply sorts nodes in place. Nodes that are equal in the column are sorted by name, in
 // natural order and ascending, so that rows keep their places from one redraw to the next.
 func (s Sort) Apply(nodes []Node) {
-	col := s.column()
+	col := cmp.Or(s.Column, ByName)
 	slices.SortFunc(nodes, func(a, b Node) int {
 		c := compare(col, &a, &b)
 		if s.Desc {
@@ -441,8 +441,6 @@ func (s Sort) Apply(nodes []Node) {
 		return c
 	})
 }
-
-func (s Sort) column() Column { return cmp.Or(s.Column, ByName) }
 
 func compare(col Column, a, b *Node) int {
 	switch col {
@@ -475,8 +473,6 @@ func health(n *Node) int {
 	}
 	return 2
 }
-
-func columnList() []string { return choice.Names(Columns(), choice.Text) }
 
 // Select returns the rows of a list that contain a text, in upper or lower case, in the same order. texts returns what a row
 // says. The empty text selects all rows.

@@ -113,10 +113,11 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 	s.podLog = podLog{client: cfg.Client, servers: s.servers, explain: cfg.Explain, now: cfg.Now}
 	nodes, pods := nodeStore(s.cluster), podStore(s.cluster, cfg.Now)
 	slices, claims := sliceStore(s.cluster), claimStore(s.cluster)
-	s.follow(ctx, cfg, stream{"nodes", &v1.Node{}, nodes, s.link.observe("nodes", listNodes(cfg))})
+	s.follow(ctx, cfg, stream{"nodes", &v1.Node{}, nodes, s.link.observe("nodes", requests(cfg.Client.CoreV1().Nodes(), cfg.Selector))})
 	s.follow(ctx, cfg, stream{"pods", &v1.Pod{}, pods, s.link.observe("pods", listPods(cfg))})
-	s.follow(ctx, cfg, stream{"resourceslices", &resourceapi.ResourceSlice{}, slices, orWithout(slices.feed, listSlices(cfg))})
-	s.follow(ctx, cfg, stream{"resourceclaims", &resourceapi.ResourceClaim{}, claims, orWithout(claims.feed, listClaims(cfg))})
+	made, taken := requests(cfg.Client.ResourceV1().ResourceSlices(), ""), requests(cfg.Client.ResourceV1().ResourceClaims(""), "")
+	s.follow(ctx, cfg, stream{"resourceslices", &resourceapi.ResourceSlice{}, slices, orWithout(slices.feed, made)})
+	s.follow(ctx, cfg, stream{"resourceclaims", &resourceapi.ResourceClaim{}, claims, orWithout(claims.feed, taken)})
 	for _, f := range []feed{nodes.feed, pods.feed, slices.feed, claims.feed} {
 		select {
 		case <-f.synced:
@@ -196,10 +197,6 @@ func requests[List runtime.Object](api interface {
 	}
 }
 
-func listNodes(cfg Config) *cache.ListWatch {
-	return requests(cfg.Client.CoreV1().Nodes(), cfg.Selector)
-}
-
 func listPods(cfg Config) *cache.ListWatch {
 	api := cfg.Client.CoreV1().Pods(metav1.NamespaceAll)
 	return &cache.ListWatch{
@@ -220,14 +217,6 @@ func listPods(cfg Config) *cache.ListWatch {
 			return api.Watch(ctx, o)
 		},
 	}
-}
-
-func listSlices(cfg Config) *cache.ListWatch {
-	return requests(cfg.Client.ResourceV1().ResourceSlices(), "")
-}
-
-func listClaims(cfg Config) *cache.ListWatch {
-	return requests(cfg.Client.ResourceV1().ResourceClaims(metav1.NamespaceAll), "")
 }
 
 // orWithout ends the wait for a feed's first list when the list fails: clusters may lack the API, and users the right.

@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/each"
 )
 
 // heatScreen is the heat map: a cell for each worker, zone by zone, as large as the window allows. If the window has
@@ -275,12 +276,9 @@ func (s *heatScreen) layout(c *canvas) heatLayout {
 }
 
 // height is the number of lines that the zones take.
-func (l *heatLayout) height(zones []heatLine) (lines int) {
+func (l *heatLayout) height(zones []heatLine) int {
 	per := l.perRow * l.each
-	for _, z := range zones {
-		lines += (len(z.nodes) + per - 1) / per
-	}
-	return lines
+	return each.Sum(zones, func(z heatLine) int { return (len(z.nodes) + per - 1) / per })
 }
 
 // zones splits the nodes.

@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/each"
 )
 
 // Look describes the terminal's abilities.
@@ -221,11 +222,7 @@ func mostImportant(all []headerLine, budget int) []string {
 		}
 		all = slices.Delete(all, least, least+1)
 	}
-	lines := make([]string, len(all))
-	for i, l := range all {
-		lines[i] = l.text
-	}
-	return lines
+	return each.Map(all, func(l headerLine) string { return l.text })
 }
 
 // titleLine shows the cluster, the order of the rows, the interval and the time.
