@@ -94,7 +94,8 @@ func TestClusterLabel(t *testing.T) {
 		"group by (node) (kube_node_info)": `group by (node) (kube_node_info{cluster="a\"b"})`,
 		`max by (container_name) (rate(container_cpu_usage_seconds_total{id="/"}[5m]))`: `max by (container_name) ` +
 			`(rate(container_cpu_usage_seconds_total{cluster="a\"b",id="/"}[5m]))`,
-		"timestamp(kube_node_labels)": `timestamp(kube_node_labels{cluster="a\"b"})`,
+		`{__name__=~"kube_job_owner"}`: `{cluster="a\"b",__name__=~"kube_job_owner"}`,
+		"timestamp(kube_node_labels)":  `timestamp(kube_node_labels{cluster="a\"b"})`,
 		"sum by (node_name, destination_workload) (node_memory_MemTotal_bytes or kepler_platform_watts)": `sum by (node_name, ` +
 			`destination_workload) (node_memory_MemTotal_bytes{cluster="a\"b"} or kepler_platform_watts{cluster="a\"b"})`,
 	} {

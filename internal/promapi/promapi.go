@@ -415,6 +415,7 @@ func (c *Client) narrow(query string) string {
 	if c.matcher == "" {
 		return query
 	}
+	query = strings.ReplaceAll(query, "{__name__", "{"+c.matcher+",__name__")
 	return series.ReplaceAllStringFunc(query, func(s string) string {
 		if name, open := strings.CutSuffix(s, "{"); open {
 			return name + "{" + c.matcher + ","

@@ -359,9 +359,6 @@ func (b *budget) String() string {
 	return fmt.Sprintf("PodDisruptionBudget %s/%s (%s, %d of %d pods are ready%s)", b.namespace, b.name, limit, b.ready(), b.expected(), more)
 }
 
-// remake are the kinds of owners that make evicted pods anew. Jobs do as long as they have tries left.
-var remake = []string{"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Deployment"}
-
 // foreign is why a pod may not come back as planned, unless Limits.Also has the name.
 type foreign struct {
 	name string // of the owner's kind, or of the scheduler
@@ -375,7 +372,8 @@ func triesAt(s replay.Source) map[jobName]int32 {
 	out := map[jobName]int32{}
 	for i := range s.Objects {
 		o, tries := &s.Objects[i], int32(0)
-		if o.Kind == record.KindJob && o.From < s.To && (o.To == 0 || o.To >= s.To) && record.ReadColumn(o.Spec, &tries) == nil {
+		if o.Kind == record.KindJob && o.Spec != "" && o.From < s.To && (o.To == 0 || o.To >= s.To) &&
+			record.ReadColumn(o.Spec, &tries) == nil {
 			out[jobName{o.Namespace, o.Name}] = tries
 		}
 	}
@@ -388,7 +386,7 @@ func foreignTo(r *record.Pod, tries map[jobName]int32) (foreign, bool) {
 	switch {
 	case r.Scheduler != "" && r.Scheduler != v1.DefaultSchedulerName:
 		return foreign{r.Scheduler, "the scheduler " + r.Scheduler + " places it"}, true
-	case r.OwnerKind == record.KindJob && left > 0 || slices.Contains(remake, r.OwnerKind):
+	case r.OwnerKind == record.KindJob && left > 0 || record.Makes(r.OwnerKind):
 		return foreign{}, false
 	case r.OwnerKind == record.KindJob && known:
 		return foreign{r.OwnerKind, "its Job has no try left, and fails if the pod is evicted"}, true

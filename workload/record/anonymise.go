@@ -125,11 +125,11 @@ func Anonymise[T row](a *Anonymiser, r *T) {
 			x.Name, x.Spec = a.name(x.Name), a.labels(x.Spec)
 		case KindPriorityClass:
 			x.Name = a.class(x.Name)
-		case KindJob:
-			x.Name = a.name(x.Name)
-		default:
+		case KindBudget:
 			x.Name = a.name(x.Name)
 			x.Spec = rewrite(x.Spec, func(s *policyv1.PodDisruptionBudgetSpec) { a.selector(s.Selector) })
+		default:
+			x.Name, x.Scale = a.name(x.Name), rewrite(x.Scale, a.scale)
 		}
 	case *Sample:
 		x.Namespace, x.Name = a.name(x.Namespace), a.name(x.Name)
@@ -182,6 +182,23 @@ func (a *Anonymiser) pod(p *Pod) {
 			}
 		}
 	})
+}
+
+// scale replaces the names of the owner and of the target. Names of metrics other than cpu and memory are somebody's, too.
+func (a *Anonymiser) scale(s *Scale) {
+	for _, of := range []*string{&s.Owner, &s.Target} {
+		if kind, name, ok := strings.Cut(*of, "/"); ok {
+			if !slices.Contains(openOwners, kind) {
+				kind = a.name(kind)
+			}
+			*of = kind + "/" + a.name(name)
+		}
+	}
+	for i, m := range s.Metrics {
+		if name, goal, _ := strings.Cut(m, " "); name != "cpu" && name != "memory" {
+			s.Metrics[i] = a.name(name) + " " + goal
+		}
+	}
 }
 
 // anyAddress is the host address of a port on all addresses.
@@ -351,14 +368,6 @@ func Word(text string) string {
 		return r
 	}, strings.ToValidUTF8(text[:min(len(text), maxWord)], ""))
 }
-
-// The kinds of objects.
-const (
-	KindNamespace     = "Namespace"
-	KindPriorityClass = "PriorityClass"
-	KindBudget        = "PodDisruptionBudget"
-	KindJob           = "Job"
-)
 
 // wellKnown are the keys of labels and taints that an Anonymiser keeps, because schedulers and controllers depend on them. The list is
 // closed: anyone may put the name of a team behind node-role.kubernetes.io.

@@ -59,7 +59,7 @@ func TestRoundTrip(t *testing.T) {
 	w := create(t, dir, Options{})
 	a, b := pod("a", 1000), pod("b", 2000)
 	n := Node{Name: "n", From: 5, MilliCPU: 4000, Memory: 1 << 33, Pods: 110, Taints: `[{"key":"k","effect":"NoSchedule"}]`}
-	o := Object{Kind: KindNamespace, Name: "shop", From: 5, Spec: `{"a":"b"}`}
+	o := Object{Kind: KindNamespace, Name: "shop", From: 5, Spec: `{"a":"b"}`, Scale: `{"replicas":1}`}
 	s := Sample{Time: 7, Name: "n", MilliCPU: 12, Memory: 99}
 	run := Run{ID: "1", Source: "live", From: 1, To: 8}
 	w.Pod(a)
@@ -410,6 +410,10 @@ func TestAnonymise(t *testing.T) {
 	budget := Object{Kind: KindBudget, Namespace: "secret-ns", Name: "secret-pdb", Spec: `{"selector":{"matchLabels":{"app":"secret-web"}}}`}
 	space := Object{Kind: KindNamespace, Name: "secret-ns", Spec: `{"secret":"secret"}`}
 	class := Object{Kind: KindPriorityClass, Name: "secret-high", Spec: `{"value":7}`}
+	set := Object{Kind: KindReplicaSet, Namespace: "secret-ns", Name: "secret-web", Scale: `{"owner":"SecretSet/secret-web","replicas":2}`}
+	scaler := Object{Kind: KindAutoscaler, Namespace: "secret-ns", Name: "secret-web",
+		Scale: `{"target":"Deployment/secret-web","metrics":["cpu 80%","secret_queue 5"]}`}
+	unread := Object{Kind: KindJob, Namespace: "secret-ns", Name: "secret-job", Spec: "6", Scale: `{"owner":"secret`}
 	sample := Sample{Namespace: "secret-ns", Name: "secret-web-1"}
 	broken := Pod{UID: "secret", Affinity: `{"secret": nonsense`}
 	key := []byte("0123456789abcdef")
@@ -418,15 +422,21 @@ func TestAnonymise(t *testing.T) {
 	again := p
 	Anonymise(a, &p)
 	Anonymise(a, &n)
-	for _, o := range []*Object{&budget, &space, &class} {
+	for _, o := range []*Object{&budget, &space, &class, &set, &scaler, &unread} {
 		Anonymise(a, o)
 	}
 	Anonymise(a, &sample)
 	Anonymise(a, &broken)
-	all, err := json.Marshal([]any{p, n, budget, space, class, sample, broken})
+	all, err := json.Marshal([]any{p, n, budget, space, class, set, scaler, unread, sample, broken})
 	fatal.If(t, err)
 	if i := strings.Index(strings.ToLower(string(all)), secret); i >= 0 {
 		t.Errorf("a name is left: ...%s", all[max(0, i-60):min(len(all), i+60)])
+	}
+	var owned, scaled Scale
+	fatal.If(t, errors.Join(ReadColumn(set.Scale, &owned), ReadColumn(scaler.Scale, &scaled)))
+	if owned.Owner != p.Workload || set.Name != p.OwnerName || scaled.Target != "Deployment/"+set.Name || *owned.Replicas != 2 ||
+		scaled.Metrics[0] != "cpu 80%" || !strings.HasSuffix(scaled.Metrics[1], " 5") || unread.Scale != "" || unread.Spec != "6" {
+		t.Errorf("owners %+v, %+v, %+v of pod %+v", set, scaler, unread, p)
 	}
 	var labels, nodeLabels map[string]string
 	var affinity corev1.Affinity

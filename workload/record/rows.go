@@ -140,10 +140,10 @@ type Node struct {
 	DoNotDisrupt  string `parquet:"do_not_disrupt,optional,dict"` // as of a pod
 }
 
-// Object is a row of the table objects: what pods refer to, from one change to the next. Its key is Kind, Namespace,
+// Object is a row of the table objects: what pods refer to or belong to, from one change to the next. Its key is Kind, Namespace,
 // Name and From.
 type Object struct {
-	Kind string `parquet:"kind,dict"` // Namespace, PriorityClass, PodDisruptionBudget or Job
+	Kind string `parquet:"kind,dict"` // one of the constants Kind…
 	// Namespace and Name are the object's namespace and name.
 	Namespace string `parquet:"namespace,optional,dict"`
 	Name      string `parquet:"name,dict"`
@@ -157,6 +157,8 @@ type Object struct {
 	// Status is the disruption controller's status of a PodDisruptionBudget in this state: disruptionsAllowed, currentHealthy, desiredHealthy
 	// and expectedPods; null: not known.
 	Status string `parquet:"status,optional,dict"`
+	// Scale is what an owner of pods, or a HorizontalPodAutoscaler, asks for: a Scale as JSON; null for other kinds, and in records of before.
+	Scale string `parquet:"scale,optional,dict"`
 }
 
 // Sample is a row of the table usage: the usage of a node or a pod at a time. Its key is all that names it.

@@ -350,7 +350,7 @@ func (s *recordRun) save(r *live.Recorder, f *observe.Follower, merge bool) {
 	}
 	c := f.Counts()
 	s.log.Info().Int("nodes", c.Nodes).Int("pods", c.Pods).Int("waiting", c.Waiting).Int("arrived", c.Arrived).Int("bound", c.Bound).
-		Int("ended", c.Ended).
+		Int("ended", c.Ended).Str("owners", c.Owners).
 		Str("size", recordSize(s.dir)).Msg("recorded")
 }
 
@@ -429,7 +429,8 @@ func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
 	for _, w := range got.Wrong {
 		log.Warn().Str("lacks", w).Msg("series of Prometheus do not fit each other, or have gaps")
 	}
-	log.Info().Str("out", c.String("out")).Int("nodes", got.Nodes).Int("pods", got.Pods).Str("lacks", got.Missing).Msg("converted")
+	log.Info().Str("out", c.String("out")).Int("nodes", got.Nodes).Int("pods", got.Pods).Str("owners", got.Owners).
+		Str("lacks", got.Missing).Msg("converted")
 	return nil
 }
 

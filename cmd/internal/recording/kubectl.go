@@ -2,6 +2,7 @@
 package recording
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -47,7 +48,7 @@ func FromKubectl(dir, program string, paths []string, log zerolog.Logger) error 
 	if err != nil {
 		return exit.New(exit.Usage, err, "name another folder with --out")
 	}
-	w := &spaces{Writer: out}
+	w := &spaces{Writer: out, pods: map[string]record.Pod{}, objects: map[objectKey]record.Object{}}
 	var now int64
 	f := observe.NewFollower(observe.Config{Out: w, Now: func() int64 { return now }})
 	known := observe.NewKnown()
@@ -65,36 +66,55 @@ func FromKubectl(dir, program string, paths []string, log zerolog.Logger) error 
 	case n.Pods+n.Ended == 0:
 		log.Warn().Msg("no file has a pod, so gnnsched plan and compare refuse the record; kubectl get pods -A -o json prints them")
 	}
-	if note := play.NamespaceNote("the file", w.pods, w.objects); note != "" {
-		log.Warn().Msg(note + "; kubectl get namespaces -o json prints them")
-	}
+	w.notes(log)
 	if err := Closed(out, log); err != nil {
 		return err
 	}
 	log.Info().Str("out", dir).Int("looks", len(looks)).Str("from", at(from)).Str("to", at(now)).
-		Int("nodes", n.Nodes).Int("pods", n.Pods).Int("waiting", n.Waiting).Int("ended", n.Ended).Msg("converted")
+		Int("nodes", n.Nodes).Int("pods", n.Pods).Int("waiting", n.Waiting).Int("ended", n.Ended).
+		Str("owners", n.Owners).Msg("converted")
 	return nil
 }
 
-// spaces is a record that keeps the rows which determine the namespaces that pods select.
+// spaces is a record that keeps the last rows of what is there, which determine the namespaces that pods select, and the pods' owners.
 type spaces struct {
 	*record.Writer
-	pods    []record.Pod
-	objects []record.Object
+	pods    map[string]record.Pod // by UID
+	objects map[objectKey]record.Object
+}
+
+type objectKey struct {
+	kind, namespace, name string
+	from                  int64
 }
 
 // Pod implements observe.Sink.
 func (s *spaces) Pod(p record.Pod) {
 	s.Writer.Pod(p)
-	if p.Ended == 0 {
-		s.pods = append(s.pods, p)
+	if s.pods[p.UID] = p; p.Ended != 0 {
+		delete(s.pods, p.UID)
 	}
 }
 
 // Object implements observe.Sink.
 func (s *spaces) Object(o record.Object) {
 	s.Writer.Object(o)
-	s.objects = append(s.objects, o)
+	s.objects[objectKey{o.Kind, o.Namespace, o.Name, o.From}] = o
+}
+
+// notes logs what the pods need and the files lack, and how the owners of pods contradict them.
+func (s *spaces) notes(log zerolog.Logger) {
+	pods := slices.SortedFunc(maps.Values(s.pods), func(a, b record.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	objects := slices.Collect(maps.Values(s.objects))
+	if note := play.NamespaceNote("the file", pods, objects); note != "" {
+		log.Warn().Msg(note + "; kubectl get namespaces -o json prints them")
+	}
+	_, notes := record.Owners(pods, objects)
+	for _, note := range notes {
+		log.Warn().Msg(note)
+	}
 }
 
 // warnOf logs the assumptions that a look needed.

@@ -39,6 +39,7 @@ type Asker interface {
 type Sink interface {
 	Pod(record.Pod)
 	Node(record.Node)
+	Object(record.Object)
 	Sample(record.Sample)
 	Run(record.Run)
 	Flush() (record.Flushed, error)
@@ -64,6 +65,7 @@ type Config struct {
 // Result describes the read history.
 type Result struct {
 	Nodes, Pods int
+	Owners      string   // those of pods at the end, as record.CountOwners counts them
 	Missing     string   // what the record lacks
 	Wrong       []string // the part of it that comes from series with faults or gaps
 }
@@ -81,6 +83,7 @@ type reader struct {
 	Config
 	pods      map[string]*pod         // that had not gone at the end of the last chunk, by UID
 	nodes     map[string]*record.Node // that were there then
+	objects   map[objectKey]*record.Object
 	gaps      gaps
 	out       Result
 	run       *record.Run // that goes on; nil in a gap
@@ -98,18 +101,20 @@ type reader struct {
 type batch struct {
 	samples []record.Sample
 	nodes   []record.Node
+	objects []record.Object
 	pods    []record.Pod
 }
 
 // Read reads the history and flushes it to the sink after each chunk. An error says until when the record is complete.
 func Read(ctx context.Context, c Config) (Result, error) {
 	r := &reader{Config: c, pods: map[string]*pod{}, nodes: map[string]*record.Node{}, gaps: newGaps(),
-		before: map[string]bool{}, addresses: map[string]string{}}
+		objects: map[objectKey]*record.Object{},
+		before:  map[string]bool{}, addresses: map[string]string{}}
 	if c.Earlier != nil {
 		r.goOn(c.Earlier)
 	}
 	reached, err := r.read(ctx)
-	r.out.Missing, r.out.Wrong = r.missing(), r.gaps.wrong()
+	r.out.Missing, r.out.Wrong, r.out.Owners = r.missing(), r.gaps.wrong(), record.CountOwners(r.present())
 	switch {
 	case err != nil && reached.After(c.From):
 		err = fmt.Errorf("%w; the record is complete until %s", err, text(reached))
@@ -157,6 +162,9 @@ func (r *reader) chunk(ctx context.Context, from, to time.Time) error {
 		return err
 	}
 	if found {
+		if err := r.readOwners(ctx, from, to); err != nil {
+			return err
+		}
 		if err := r.joined(); err != nil {
 			return err
 		}
@@ -197,6 +205,12 @@ func (r *reader) write(to time.Time) error {
 	}
 	for _, s := range r.rows.nodes {
 		r.Out.Node(s)
+	}
+	for _, o := range r.rows.objects {
+		r.Out.Object(o)
+		if err := next(); err != nil {
+			return err
+		}
 	}
 	for _, p := range r.rows.pods {
 		r.Out.Pod(p)
@@ -299,6 +313,7 @@ var facts = []struct {
 	{requests, "requests (the series kube_pod_container_resource_requests)", true},
 	{allocatable, "capacities of nodes (the series kube_node_status_allocatable)", true},
 	{initInfo, "requests of native sidecars if there are any (the label restart_policy of kube_pod_init_container_info)", false},
+	{replicas, "the replicas of Deployments (the series kube_deployment_spec_replicas)", false},
 	{cpuOverhead, "the overhead of pods if they have any (the series kube_pod_overhead_cpu_cores)", false},
 }
 
@@ -474,7 +489,9 @@ type Earlier struct {
 	Until time.Time // the end of the last chunk that was read
 	pods  map[string]record.Pod
 	nodes []record.Node
-	runs  int
+	// objects are the owners of pods.
+	objects []record.Object
+	runs    int
 }
 
 // Resume reads the record of a history in a folder, so that Read can go on with it. Records of other sources are refused.
@@ -485,8 +502,9 @@ func Resume(dir string) (*Earlier, error) {
 	}
 	pods, podsErr := r.Pods()
 	nodes, nodesErr := r.Nodes()
+	objects, objectsErr := r.Objects()
 	runs, runsErr := r.Runs()
-	if err := errors.Join(podsErr, nodesErr, runsErr); err != nil {
+	if err := errors.Join(podsErr, nodesErr, objectsErr, runsErr); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	if d := r.Damaged(); len(d) > 0 {
@@ -512,6 +530,12 @@ func Resume(dir string) (*Earlier, error) {
 			e.nodes = append(e.nodes, n)
 		}
 	}
+	for _, o := range objects {
+		if o.From < until && (o.To == 0 || o.To >= until) {
+			o.To, o.Gone = 0, false
+			e.objects = append(e.objects, o)
+		}
+	}
 	return e, nil
 }
 
@@ -521,6 +545,10 @@ func (r *reader) goOn(e *Earlier) {
 	for i := range e.nodes {
 		n := e.nodes[i]
 		r.nodes[n.Name] = &n
+	}
+	for i := range e.objects {
+		o := e.objects[i]
+		r.objects[objectKey{o.Kind, o.Namespace, o.Name}] = &o
 	}
 	for uid, row := range e.pods {
 		if until := e.Until.UnixMilli(); row.Arrived <= until && (row.Ended == 0 || row.Ended > until) {

@@ -93,6 +93,25 @@ func checkRecord(t *testing.T, client *promapi.Client) {
 	}
 }
 
+// wantObjects are the owners of the history's pods, at the looks at them.
+func wantObjects() []record.Object {
+	row := func(kind, name string, from, to int64, scale string) record.Object {
+		o := record.Object{Kind: kind, Namespace: "shop", Name: name, From: ms(from), Scale: scale}
+		if to > 0 {
+			o.To = ms(to)
+		}
+		return o
+	}
+	job := row(record.KindJob, "job", 600, 1800, `{"parallelism":2}`)
+	job.Gone = true
+	return []record.Object{
+		row(record.KindDeployment, "web", 0, 1800, `{"replicas":1,"strategy":"RollingUpdate","maxSurge":"1"}`),
+		row(record.KindDeployment, "web", 1800, 0, `{"replicas":3,"strategy":"RollingUpdate","maxSurge":"1"}`),
+		row(record.KindAutoscaler, "web", 0, 0, `{"replicas":3,"target":"Deployment/web","max":5}`), job,
+		row(record.KindReplicaSet, "web-5d8f", 0, 0, `{"owner":"Deployment/web","replicas":1}`),
+	}
+}
+
 // checkRows compares a record's pods, nodes and samples with the history's.
 func checkRows(t *testing.T, dir string) {
 	t.Helper()
@@ -107,6 +126,10 @@ func checkRows(t *testing.T, dir string) {
 		b record.Node) bool {
 		return a.Name < b.Name || a.Name == b.Name && a.From < b.From
 	})); err != nil || d != "" {
+		t.Errorf("%v: %s", err, d)
+	}
+	objects, err := r.Objects()
+	if d := cmp.Diff(wantObjects(), objects); err != nil || d != "" {
 		t.Errorf("%v: %s", err, d)
 	}
 	samples := 0

@@ -96,6 +96,19 @@ func told() exposition {
 	e.add("kube_node_labels", `node="n1",label_topology_kubernetes_io_zone="a",label_disk="hdd"`, 1, 2330, 3600)
 	e.add("kube_node_spec_taint", `node="n1",key="gpu",value="",effect="NoSchedule"`, 1, 0, 3600)
 
+	// An autoscaler sets the replicas of web, and the Job goes.
+	e.add("kube_deployment_spec_replicas", `namespace="shop",deployment="web"`, 1, 0, 1500)
+	e.add("kube_deployment_spec_replicas", `namespace="shop",deployment="web"`, 3, 1530, 3600)
+	e.add("kube_deployment_spec_strategy_rollingupdate_max_surge", `namespace="shop",deployment="web"`, 1, 0, 3600)
+	e.add("kube_replicaset_spec_replicas", `namespace="shop",replicaset="web-5d8f"`, 1, 0, 3600)
+	e.add("kube_replicaset_owner", `namespace="shop",replicaset="web-5d8f",owner_kind="Deployment",owner_name="web",owner_is_controller="true"`,
+		1, 0, 3600)
+	e.add("kube_horizontalpodautoscaler_info",
+		`namespace="shop",horizontalpodautoscaler="web",scaletargetref_kind="Deployment",scaletargetref_name="web"`, 1, 0, 3600)
+	e.add("kube_horizontalpodautoscaler_spec_max_replicas", `namespace="shop",horizontalpodautoscaler="web"`, 5, 0, 3600)
+	e.add("kube_horizontalpodautoscaler_status_desired_replicas", `namespace="shop",horizontalpodautoscaler="web"`, 3, 0, 3600)
+	e.add("kube_job_spec_parallelism", `namespace="shop",job_name="job"`, 2, 600, 1260)
+
 	web := e.pod("web", "", 30, 30, 60)
 	e.pod("web", "n1", 30, 90, 3600)
 	e.owner(web, "ReplicaSet", "web-5d8f", 30, 3600)

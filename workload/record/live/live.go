@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -287,12 +289,31 @@ func (r *Recorder) Run(ctx context.Context) error {
 		objects(f, record.KindPriorityClass, &schedulingv1.PriorityClass{}, &schedulingv1.PriorityClassList{}, observe.PriorityClass))
 	r.follow(ctx, &work, budgets, c.PolicyV1().RESTClient(),
 		objects(f, record.KindBudget, &policyv1.PodDisruptionBudget{}, &policyv1.PodDisruptionBudgetList{}, observe.Budget))
-	r.follow(ctx, &work, jobs, c.BatchV1().RESTClient(), objects(f, record.KindJob, &batchv1.Job{}, &batchv1.JobList{}, observe.Job))
+	r.followOwners(ctx, &work)
 	if r.cfg.Usage != nil {
 		work.Go(func() { r.measure(ctx) })
 	}
 	work.Wait()
 	return r.fatal
+}
+
+// followOwners follows what pods belong to.
+func (r *Recorder) followOwners(ctx context.Context, work *sync.WaitGroup) {
+	f, c := r.cfg.Follower, r.cfg.Client
+	apps, batch := c.AppsV1().RESTClient(), c.BatchV1().RESTClient()
+	r.follow(ctx, work, deployments, apps,
+		objects(f, record.KindDeployment, &appsv1.Deployment{}, &appsv1.DeploymentList{}, observe.Deployment))
+	r.follow(ctx, work, replicaSets, apps,
+		objects(f, record.KindReplicaSet, &appsv1.ReplicaSet{}, &appsv1.ReplicaSetList{}, observe.ReplicaSet))
+	r.follow(ctx, work, statefulSets, apps,
+		objects(f, record.KindStatefulSet, &appsv1.StatefulSet{}, &appsv1.StatefulSetList{}, observe.StatefulSet))
+	r.follow(ctx, work, daemonSets, apps,
+		objects(f, record.KindDaemonSet, &appsv1.DaemonSet{}, &appsv1.DaemonSetList{}, observe.DaemonSet))
+	r.follow(ctx, work, jobs, batch, objects(f, record.KindJob, &batchv1.Job{}, &batchv1.JobList{}, observe.Job))
+	r.follow(ctx, work, cronJobs, batch, objects(f, record.KindCronJob, &batchv1.CronJob{}, &batchv1.CronJobList{}, observe.CronJob))
+	r.follow(ctx, work, autoscalers, c.AutoscalingV2().RESTClient(),
+		objects(f, record.KindAutoscaler, &autoscalingv2.HorizontalPodAutoscaler{}, &autoscalingv2.HorizontalPodAutoscalerList{},
+			observe.Autoscaler))
 }
 
 // kind describes how objects of one kind reach the follower.
@@ -385,7 +406,15 @@ var (
 	classes    = target{group: "scheduling.k8s.io", name: "priorityclasses", loss: "priority classes; pods have their priority all the same"}
 	budgets    = target{group: "policy", name: "poddisruptionbudgets", loss: "disruption budgets"}
 	jobs       = target{group: "batch", name: "jobs", loss: "whether Jobs make their pods anew"}
-	metrics    = target{group: "metrics.k8s.io", name: "nodes and pods", loss: "what nodes and pods use"}
+
+	deployments  = target{group: "apps", name: "deployments", loss: "the replicas and strategies of Deployments"}
+	replicaSets  = target{group: "apps", name: "replicasets", loss: "which Deployments ReplicaSets belong to, and their replicas"}
+	statefulSets = target{group: "apps", name: "statefulsets", loss: "the replicas and strategies of StatefulSets"}
+	daemonSets   = target{group: "apps", name: "daemonsets", loss: "the strategies of DaemonSets"}
+	cronJobs     = target{group: "batch", name: "cronjobs", loss: "the schedules of CronJobs"}
+	autoscalers  = target{group: "autoscaling", name: "horizontalpodautoscalers", loss: "what HorizontalPodAutoscalers set"}
+
+	metrics = target{group: "metrics.k8s.io", name: "nodes and pods", loss: "what nodes and pods use"}
 
 	prometheus = target{name: "Prometheus"}
 )
@@ -405,8 +434,12 @@ func Rules(usage bool) []rbacv1.PolicyRule {
 	core := each.Map([]target{nodes, pods, namespaces}, func(r target) string { return r.name })
 	verbs := []string{"list", "watch"}
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: core, Verbs: verbs}}
-	for _, r := range []target{classes, budgets, jobs} {
-		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: []string{r.name}, Verbs: verbs})
+	for _, group := range [][]target{{classes}, {budgets}, {deployments, replicaSets, statefulSets, daemonSets}, {jobs, cronJobs}, {autoscalers}} {
+		rule := rbacv1.PolicyRule{APIGroups: []string{group[0].group}, Verbs: verbs}
+		for _, r := range group {
+			rule.Resources = append(rule.Resources, r.name)
+		}
+		rules = append(rules, rule)
 	}
 	if usage {
 		rules = append(rules, rbacv1.PolicyRule{

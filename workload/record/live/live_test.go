@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/model"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -179,6 +180,14 @@ func recordPods(ctx context.Context, t *testing.T, b *testbed.Bed) {
 	if err != nil || len(nodes.Items) != 2 {
 		t.Fatalf("%d nodes, %v", len(nodes.Items), err)
 	}
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Namespace: "default"}, Spec: appsv1.ReplicaSetSpec{
+		Replicas: ptr.To[int32](0), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}, Spec: newPod("web").Spec},
+	}}
+	if _, err := b.Client.AppsV1().ReplicaSets("default").Create(ctx, set, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(ctx, t, "the owner", func() bool { return counts().Owners == "1 ReplicaSets" })
 	pods := b.Client.CoreV1().Pods("default")
 	for _, name := range []string{"stays", "goes", "waits"} {
 		if _, err := pods.Create(ctx, newPod(name), metav1.CreateOptions{}); err != nil {
@@ -229,12 +238,17 @@ func checkRecord(t *testing.T, dir, node, gone string) {
 		t.Errorf("the node %s has not left: %+v, %v", gone, nodes, err)
 	}
 	objects, err := r.Objects()
-	for _, kind := range []string{record.KindNamespace, record.KindPriorityClass} {
+	for _, kind := range []string{record.KindNamespace, record.KindPriorityClass, record.KindReplicaSet} {
 		if err != nil || !slices.ContainsFunc(objects, func(o record.Object) bool { return o.Kind == kind }) {
 			t.Errorf("no %s: %v", kind, err)
 		}
 	}
 }
+
+// lacking are the resources that a user with rights to nodes and pods lacks, in alphabetical order.
+var lacking = []string{"nodes and pods.metrics.k8s.io", "cronjobs.batch", "daemonsets.apps", "deployments.apps",
+	"horizontalpodautoscalers.autoscaling", "jobs.batch", "namespaces", "poddisruptionbudgets.policy",
+	"priorityclasses.scheduling.k8s.io", "replicasets.apps", "statefulsets.apps"}
 
 // refused checks users without some rights.
 func refused(ctx context.Context, t *testing.T, b *testbed.Bed) {
@@ -246,18 +260,20 @@ func refused(ctx context.Context, t *testing.T, b *testbed.Bed) {
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(running) }()
-	until(ctx, t, "refusals", func() bool { return len(said.said()) >= 5 && r.cfg.Follower.Counts().Nodes > 0 })
+	until(ctx, t, "refusals", func() bool { return len(said.said()) >= len(lacking) && r.cfg.Follower.Counts().Nodes > 0 })
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 	all := said.said()
 	slices.Sort(all)
-	for i, want := range []string{"nodes and pods.metrics.k8s.io", "jobs.batch", "namespaces", "poddisruptionbudgets.policy",
-		"priorityclasses.scheduling.k8s.io"} {
-		if len(all) != 5 || !strings.HasPrefix(all[i], "may not ") || !strings.Contains(all[i], want) {
+	for i, want := range lacking {
+		if len(all) != len(lacking) || !strings.HasPrefix(all[i], "may not ") || !strings.Contains(all[i], want) {
 			t.Errorf("warnings %q, want one about %s", all, want)
 		}
+	}
+	if lacks := strings.Join(r.Lacks(), "; "); !strings.Contains(lacks, "may not list deployments.apps") {
+		t.Errorf("the run lacks %q", lacks)
 	}
 	for verb, may := range map[string][]rbacv1.PolicyRule{"": nil, "watch": half} {
 		r, _ = as(t, b, may, w)

@@ -144,7 +144,8 @@ func eachJSON(text []byte, f func(json.RawMessage) error) error {
 // kept matches the kinds of objects that a record holds, and of lists. What redaction or a chart's templates leave of other kinds may be no
 // YAML any more.
 var (
-	kept  = regexp.MustCompile(`(?m)^[ -]*"?kind"?: *"?(Pod|Node|Namespace|PriorityClass|PodDisruptionBudget|Job)?(List)?"?,?\r?$`)
+	kept = regexp.MustCompile(`(?m)^[ -]*"?kind"?: *"?(Pod|Node|Namespace|PriorityClass|PodDisruptionBudget|Job|Deployment|ReplicaSet|` +
+		`StatefulSet|DaemonSet|CronJob|HorizontalPodAutoscaler)?(List)?"?,?\r?$`)
 	alien = regexp.MustCompile(`(?m)^[ -]*"?kind"?: *"?\w`)
 )
 

@@ -37,8 +37,9 @@ type Sink interface {
 
 // Counts counts a Follower's objects.
 type Counts struct {
-	Nodes, Pods, Waiting  int // present now; Pods have not ended; Waiting of them have no node
-	Arrived, Bound, Ended int // since the beginning
+	Nodes, Pods, Waiting  int    // present now; Pods have not ended; Waiting of them have no node
+	Arrived, Bound, Ended int    // since the beginning
+	Owners                string // the owners of pods that are there now, as record.CountOwners counts them
 }
 
 type objectKey struct{ kind, namespace, name string }
@@ -79,6 +80,11 @@ func (f *Follower) Counts() Counts {
 	defer f.mu.Unlock()
 	c := f.counts
 	c.Nodes = len(f.nodes.now)
+	owners := make([]record.Object, 0, len(f.objects.now))
+	for _, o := range f.objects.now {
+		owners = append(owners, *o)
+	}
+	c.Owners = record.CountOwners(owners)
 	for _, p := range f.pods {
 		if p.Ended == 0 {
 			c.Pods++

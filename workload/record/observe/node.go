@@ -94,11 +94,6 @@ func PriorityClass(c *schedulingv1.PriorityClass) record.Object {
 	return record.Object{Kind: record.KindPriorityClass, Name: c.Name, Spec: record.JSON(spec)}
 }
 
-// Job translates a Job.
-func Job(j *batchv1.Job) record.Object {
-	return record.Object{Kind: record.KindJob, Namespace: j.Namespace, Name: j.Name, Spec: record.JSON(triesLeft(j))}
-}
-
 // triesLeft returns how many more pods of a Job may be evicted before it fails. Of a Job with limits for each index, all failures count.
 func triesLeft(j *batchv1.Job) int32 {
 	if m := j.Spec.ManagedBy; m != nil && *m != batchv1.JobControllerName {

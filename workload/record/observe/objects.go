@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -310,9 +312,17 @@ var kinds = map[string]struct {
 	record.KindPriorityClass: {schedulingv1.GroupName, reader(other(PriorityClass), classVersions...)},
 	record.KindJob:           {batchv1.GroupName, reader(other(Job), "batch/v1")},
 	record.KindBudget:        {policyv1.GroupName, reader(budget, "policy/v1", "policy/v1beta1")},
+	record.KindDeployment:    {appsv1.GroupName, reader(other(Deployment), apps)},
+	record.KindReplicaSet:    {appsv1.GroupName, reader(other(ReplicaSet), apps)},
+	record.KindStatefulSet:   {appsv1.GroupName, reader(other(StatefulSet), apps)},
+	record.KindDaemonSet:     {appsv1.GroupName, reader(other(DaemonSet), apps)},
+	record.KindCronJob:       {batchv1.GroupName, reader(other(CronJob), "batch/v1", "batch/v1beta1")},
+	record.KindAutoscaler:    {autoscalingv2.GroupName, reader(other(Autoscaler), "autoscaling/v2", "autoscaling/v2beta2")},
 }
 
 const kindPod, kindNode = "Pod", "Node"
+
+const apps = "apps/v1"
 
 var classVersions = []string{"scheduling.k8s.io/v1", "scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha1"}
 

@@ -55,11 +55,13 @@ type sink struct {
 	pods  map[string]record.Pod
 	nodes []record.Node
 	rows  int
+
+	objects []record.Object
 }
 
-func (s *sink) Pod(p record.Pod)     { s.pods[p.UID] = p; s.rows++ }
-func (s *sink) Node(n record.Node)   { s.nodes = append(s.nodes, n) }
-func (s *sink) Object(record.Object) {}
+func (s *sink) Pod(p record.Pod)       { s.pods[p.UID] = p; s.rows++ }
+func (s *sink) Node(n record.Node)     { s.nodes = append(s.nodes, n) }
+func (s *sink) Object(o record.Object) { s.objects = append(s.objects, o) }
 
 // follower returns a follower with a clock that the test sets.
 func follower(open record.State) (f *Follower, s *sink, clock *int64) {
