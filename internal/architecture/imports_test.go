@@ -88,6 +88,7 @@ var may = map[string][]string{
 	"workload/record/live":    {"workload/record", "internal/cluster", "internal/exit", "internal/watched"},
 	"workload/record/observe": {"workload/record", "internal/cluster", "internal/exit"},
 	"workload/record/history": {"workload/record", "internal/cluster", "internal/promapi"},
+	"workload/record/sktrace": {"workload/record"},
 
 	"workload/record/history/historytest": {},
 

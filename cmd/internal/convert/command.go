@@ -28,8 +28,9 @@ func Command() *ucli.Command {
 			"A DIR means its .json and .yaml files and those below it, as kubectl cluster-info dump, must-gather and support bundles\n" +
 			"write them. Files that list different namespaces or kinds are of one moment. The time of a file is when it was last\n" +
 			"changed, or the newest time in it if that is later; - is standard input. Files that end\n" +
-			"in .csv are a trace, as runsim --trace reads it, and a node list of openb; they become a record too. --prometheus\n" +
-			"makes a record of the series of kube-state-metrics that a Prometheus server has kept.\n\n" +
+			"in .csv are a trace, as runsim --trace reads it, and a node list of openb; they become a record too, and so does\n" +
+			"a trace of SimKube, which ends in .sktrace. --prometheus makes a record of the series of kube-state-metrics that a\n" +
+			"Prometheus server has kept. If --out ends in .sktrace, a record becomes a trace of SimKube.\n\n" +
 			"Examples:\n" +
 			"   gnnsched convert --days 1 --out vms.yaml fastStorage/2013-8    # GWA-T-12: each machine has a file\n" +
 			"   gnnsched convert --format azure --limit 200 --out azure.yaml vmtable.csv.gz vm_cpu_readings-file-1-of-195.csv.gz\n" +
@@ -37,6 +38,8 @@ func Command() *ucli.Command {
 			"   kubectl cluster-info dump -A --output-directory dump && gnnsched convert --out now.record dump\n" +
 			"   gnnsched convert --out openb.record openb_node_list_gpu_node.csv openb_pod_list_default.csv\n" +
 			"   gnnsched convert --out aaml.record plan.csv\n" +
+			"   gnnsched convert --out sim.record trace.sktrace openb_node_list_gpu_node.csv\n" +
+			"   gnnsched convert --out prod.sktrace prod.record\n" +
 			"   gnnsched convert --prometheus https://prometheus:9090 --token-file token --from 2026-03-01T00:00:00Z --to 2026-04-01T00:00:00Z " +
 			"--out march.record",
 		Flags: cli.Grouped(append([]ucli.Flag{
@@ -88,6 +91,9 @@ func run(c *ucli.Context) error {
 	}
 	if strings.HasSuffix(c.String("out"), ".record") {
 		return toRecord(c, log)
+	}
+	if isSimkube(c.String("out")) {
+		return recordToSimkube(c, log)
 	}
 	if err := r.readMeasured(c.Context, c.Args().Slice()); err != nil {
 		if c.Context.Err() != nil {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -258,6 +259,9 @@ func toRecord(c *ucli.Context, log zerolog.Logger) error {
 	}
 	if record.Is(dir) {
 		return exit.New(exit.Usage, fmt.Errorf("%s is a record already", dir), "name another folder with --out")
+	}
+	if slices.ContainsFunc(c.Args().Slice(), isSimkube) {
+		return simkubeToRecord(c, log)
 	}
 	if isTraces(c.Args().Slice()) {
 		return traceToRecord(c, log)

@@ -272,7 +272,7 @@ func refused(ctx context.Context, t *testing.T, b *testbed.Bed) {
 			t.Errorf("warnings %q, want one about %s", all, want)
 		}
 	}
-	if lacks := strings.Join(r.Lacks(), "; "); !strings.Contains(lacks, "may not list deployments.apps") {
+	if lacks := strings.Join(r.Lacks(), "; "); !strings.Contains(lacks, "deployments.apps") {
 		t.Errorf("the run lacks %q", lacks)
 	}
 	for verb, may := range map[string][]rbacv1.PolicyRule{"": nil, "watch": half} {

@@ -333,6 +333,19 @@ type pointer[T any] interface {
 	runtime.Object
 }
 
+// Row translates one object, as JSON, of a kind that the table objects holds. known is false for other kinds.
+func Row(raw json.RawMessage) (row record.Object, known bool, err error) {
+	o := Objects{scope: newScope(), Skipped: map[string]int{}, LeftOut: map[string]Few{}}
+	o.add(raw, typed{}, &listing{namespaces: map[string]bool{}})
+	for _, few := range o.LeftOut {
+		return row, false, errors.New(few.First)
+	}
+	if len(o.others) == 0 {
+		return row, false, nil
+	}
+	return o.others[0], true, nil
+}
+
 // reader returns a function that decodes an object of one kind and passes it to put. versions are the API versions with the fields that
 // are read. An object without a version, as in some lists, is accepted.
 func reader[T any, P pointer[T]](put func(*Objects, P) error, versions ...string) func(*Objects, json.RawMessage, string) (int64, error) {
