@@ -174,7 +174,7 @@ type Sample struct {
 // Run is a row of the table runs: a time of recording. The events between two runs are not known. Its key is ID.
 type Run struct {
 	ID     string `parquet:"id,dict"`     // of the run
-	Source string `parquet:"source,dict"` // live, kubectl, prometheus, openb, …
+	Source string `parquet:"source,dict"` // live, kubectl, prometheus, openb, simkube, …
 	// From and To are the time of recording.
 	From       int64  `parquet:"from,timestamp(millisecond)"`
 	To         int64  `parquet:"to,timestamp(millisecond)"`

@@ -23,6 +23,7 @@ import (
 type maker struct {
 	faults
 	reader play.Reader
+	made   map[record.Pod]map[string]any // by rows without what differs between the pods of a template
 }
 
 // workloadLabel is a label by which an owner of a trace selects its pods, as the record has no selectors.
@@ -38,50 +39,56 @@ var ownLabels = []string{
 	"batch.kubernetes.io/job-completion-index",
 }
 
-// pod returns the manifest of a pod.
+// pod returns the manifest of a pod without its name. Pods that are equal in all else share it.
 func (m *maker) pod(r *record.Pod) map[string]any {
-	p := m.reader.Pod(r)
-	p.UID, p.OwnerReferences, p.CreationTimestamp = "", nil, metav1.Time{}
+	key := record.Pod{
+		MilliCPU: r.MilliCPU, Memory: r.Memory, GPU: r.GPU, GPUMilli: r.GPUMilli, GPUModels: r.GPUModels, Extended: r.Extended,
+		CPULimit: r.CPULimit, MemoryLimit: r.MemoryLimit, Labels: r.Labels, NodeSelector: r.NodeSelector, Affinity: r.Affinity,
+		Spread: r.Spread, Tolerations: r.Tolerations, HostPorts: r.HostPorts, Images: r.Images,
+	}
+	if out := m.made[key]; out != nil {
+		return out
+	}
+	p := m.reader.Pod(&key)
+	p.CreationTimestamp, p.Spec.Priority = metav1.Time{}, nil
 	for _, l := range ownLabels {
 		delete(p.Labels, l)
 	}
-	p.Spec.Priority, p.Spec.PriorityClassName, p.Spec.PreemptionPolicy = nil, "", nil
 	var images []string
 	_ = record.ReadColumn(r.Images, &images) // what cannot be read is not known
-	p.Spec.Containers[0].Image = unknownImage
-	if len(images) > 0 {
-		p.Spec.Containers[0].Image = images[0]
-	}
+	p.Spec.Containers[0].Image = append(images, unknownImage)[0]
+	out, _ := plain(p).(map[string]any)
+	delete(out, "status")
+	m.made[key] = out
+	return out
+}
+
+// lacks counts what a pod's manifest lacks.
+func (m *maker) lacks(r *record.Pod) {
 	for what, has := range map[string]bool{
 		"pods have priorities, which the trace lacks":       r.PriorityClass != "" || r.Priority != 0,
 		"pods have volume claims, which the trace lacks":    r.Claims != "",
-		"pods have several images; the trace has the first": len(images) > 1,
-		"pods have no image; the trace has " + unknownImage: len(images) == 0,
+		"pods have several images; the trace has the first": strings.Contains(r.Images, ","),
+		"pods have no image; the trace has " + unknownImage: r.Images == "",
 	} {
 		if has {
 			m.fault(what, r.Namespace+"/"+r.Name)
 		}
 	}
-	out, _ := plain(p).(map[string]any)
-	out["apiVersion"], out["kind"] = "v1", "Pod"
-	delete(out, "status")
-	return out
 }
 
 // template returns the pod template that an owner has by one of its pods.
 func (m *maker) template(r *record.Pod, o *record.Owner) map[string]any {
 	pod := m.pod(r)
 	meta, _ := pod["metadata"].(map[string]any)
-	delete(meta, "name")
-	delete(meta, "namespace")
 	labels, _ := meta["labels"].(map[string]any)
-	labels = maps.Clone(labels)
-	if labels == nil {
+	spec, _ := pod["spec"].(map[string]any)
+	meta, spec = maps.Clone(meta), maps.Clone(spec)
+	if labels = maps.Clone(labels); labels == nil {
 		labels = map[string]any{}
 	}
 	labels[workloadLabel] = labelOf(o)
 	meta["labels"] = labels
-	spec, _ := pod["spec"].(map[string]any)
 	if o.Kind == record.KindJob {
 		spec["restartPolicy"] = string(corev1.RestartPolicyNever)
 	}

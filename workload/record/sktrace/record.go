@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/observe"
@@ -62,7 +61,7 @@ func (t *Trace) Record() (Rows, error) {
 	switch {
 	case p.rows.From == 0:
 		return p.rows, errors.New("the trace has no events")
-	case len(p.rows.Pods) > maxPods:
+	case p.full:
 		return p.rows, fmt.Errorf("the trace asks for more than %d pods", maxPods)
 	}
 	slices.SortStableFunc(p.rows.Pods, func(a, b record.Pod) int { return cmp.Compare(a.Arrived, b.Arrived) })
@@ -78,6 +77,7 @@ type player struct {
 	made   int // pods, for their UIDs
 	faults
 	states map[stateKey]int // indices in rows.Objects
+	full   bool             // the trace asks for more than maxPods
 }
 
 type stateKey struct {
@@ -161,6 +161,7 @@ type template struct {
 	at   int64
 	text string
 	pods corev1.PodTemplateSpec
+	row  record.Pod // of such a pod; without a namespace before the first one
 }
 
 // usualTemplates are the JSON pointers to pod templates where the trace's config says nothing else.
@@ -263,8 +264,11 @@ func (p *player) scale(own *owner, want int, now int64) {
 		row.Ended, row.End = max(now, row.Arrived), record.Deleted
 		own.live = own.live[:last]
 	}
-	for len(own.live) < want && len(p.rows.Pods) <= maxPods {
-		if !p.pod(own, own.versions[len(own.versions)-1], now) {
+	if p.full = p.full || want-len(own.live) > maxPods-len(p.rows.Pods); p.full {
+		return
+	}
+	for len(own.live) < want {
+		if !p.pod(own, &own.versions[len(own.versions)-1], now) {
 			return
 		}
 		own.live = append(own.live, len(p.rows.Pods)-1)
@@ -272,20 +276,27 @@ func (p *player) scale(own *owner, want int, now int64) {
 }
 
 // pod adds a pod of an owner. It returns false if no cluster has such a pod.
-func (p *player) pod(own *owner, v template, arrived int64) bool {
+func (p *player) pod(own *owner, v *template, arrived int64) bool {
 	p.made++
-	kind := own.key.kind[strings.LastIndexByte(own.key.kind, '.')+1:]
 	space, name, _ := strings.Cut(own.key.name, "/")
-	pod := &corev1.Pod{ObjectMeta: *v.pods.ObjectMeta.DeepCopy(), Spec: *v.pods.Spec.DeepCopy()}
-	pod.Namespace, pod.Name = cmp.Or(space, "default"), name
-	pod.UID, pod.CreationTimestamp = types.UID(fmt.Sprintf("sktrace-%d", p.made)), metav1.NewTime(time.UnixMilli(arrived))
-	pod.Spec.NodeName, pod.Spec.SchedulingGates = "", nil
-	if kind != "Pod" {
-		pod.Name = fmt.Sprintf("%s-%d", name, p.made)
-		version, _, _ := strings.Cut(own.key.kind, "."+kind)
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: name, Controller: new(true)}}
+	version, kind := own.key.kind, ""
+	if i := strings.LastIndexByte(version, '.'); i >= 0 {
+		version, kind = version[:i], version[i+1:]
 	}
-	row := observe.Pod(pod)
+	if v.row.Namespace == "" {
+		pod := &corev1.Pod{ObjectMeta: v.pods.ObjectMeta, Spec: v.pods.Spec}
+		pod.Namespace, pod.Name, pod.CreationTimestamp = cmp.Or(space, "default"), name, metav1.NewTime(time.UnixMilli(arrived))
+		pod.Spec.NodeName, pod.Spec.SchedulingGates = "", nil
+		if kind != "Pod" {
+			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: name, Controller: new(true)}}
+		}
+		v.row = observe.Pod(pod)
+	}
+	row := v.row
+	row.UID, row.Arrived = fmt.Sprintf("sktrace-%d", p.made), arrived
+	if kind != "Pod" {
+		row.Name = fmt.Sprintf("%s-%d", name, p.made)
+	}
 	if err := record.Check(&row); err != nil {
 		p.fault("pods are left out, because no cluster has such pods", own.key.kind+" "+own.key.name+": "+err.Error())
 		return false
@@ -307,13 +318,14 @@ func (p *player) lived() {
 				p.fault("pods never ran, and are left out", k.kind+" "+k.name)
 				continue
 			}
-			v := own.versions[0]
-			for _, later := range own.versions {
-				if later.at <= l.start*1000 {
-					v = later
+			v := &own.versions[0]
+			for i := range own.versions {
+				if own.versions[i].at <= l.start*1000 {
+					v = &own.versions[i]
 				}
 			}
-			if len(p.rows.Pods) > maxPods || !p.pod(own, v, l.start*1000) {
+			p.full = p.full || len(p.rows.Pods) >= maxPods
+			if p.full || !p.pod(own, v, l.start*1000) {
 				break
 			}
 			row := &p.rows.Pods[len(p.rows.Pods)-1]

@@ -40,14 +40,14 @@ func packed(t testing.TB, text string, pods lives) []byte {
 	return b
 }
 
-// template is a pod template with a request for CPU.
-func template(cpu string) string {
+// podTemplate is a pod template with a request for CPU.
+func podTemplate(cpu string) string {
 	return `{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"` + cpu + `"}}}]}}`
 }
 
 func deployment(name string, replicas int, cpu string) string {
 	return fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":%q},"spec":{"replicas":%d,"template":%s}}`,
-		name, replicas, template(cpu))
+		name, replicas, podTemplate(cpu))
 }
 
 const tracked = `"config":{"trackedObjects":{"apps/v1.Deployment":{"podSpecTemplatePath":"/spec/template","trackLifecycle":true},` +
@@ -57,14 +57,14 @@ const tracked = `"config":{"trackedObjects":{"apps/v1.Deployment":{"podSpecTempl
 // and others.
 func told(t testing.TB) []byte {
 	gang := `{"apiVersion":"example.com/v1","kind":"Gang","metadata":{"namespace":"shop","name":"gang"},"spec":{"tasks":{"worker":` +
-		template("3") + `}}}`
+		podTemplate("3") + `}}}`
 	return packed(t, `{"version":2,`+tracked+`,"extra":1,"events":[
 {"ts":100,"applied_objs":[`+deployment("web", 2, "1")+`,`+deployment("api", 1, "1")+`,`+gang+`,
  {"apiVersion":"v1","kind":"Service","metadata":{"namespace":"shop","name":"web"}},
  {"apiVersion":"batch/v1","kind":"Job","metadata":{"namespace":"shop","name":"once"},"spec":{"parallelism":3,"completions":1,"template":`+
-		template("2")+`}},
+		podTemplate("2")+`}},
  {"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"bare"},"spec":{"containers":[{"name":"c"}]}},
- {"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"namespace":"shop","name":"logs"},"spec":{"template":`+template("1")+`}},
+ {"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"namespace":"shop","name":"logs"},"spec":{"template":`+podTemplate("1")+`}},
  {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop","labels":{"team":"a"}}},
  {"kind":"Deployment","metadata":{}}],"deleted_objs":[]},
 {"ts":200,"applied_objs":[`+deployment("web", 3, "1")+`],"deleted_objs":[]},

@@ -37,7 +37,7 @@ type change struct{ applied, deleted []any }
 func Write(pods []record.Pod, objects []record.Object, from, to int64) (Written, error) {
 	w := &writer{
 		pods: pods, from: from, to: to, events: map[int64]*change{}, index: map[string]map[string]uint64{},
-		lifecycles: map[ownerKey]map[uint64][]life{}, maker: maker{faults: faults{}},
+		lifecycles: map[ownerKey]map[uint64][]life{}, maker: maker{faults: faults{}, made: map[record.Pod]map[string]any{}},
 	}
 	owners, notes := record.Owners(pods, objects)
 	if len(owners) == 0 {
@@ -147,6 +147,9 @@ func (w *writer) owner(o *record.Owner) {
 	for _, i := range o.Pods {
 		w.life(k, &w.pods[i])
 	}
+	for _, list := range w.lifecycles[k] {
+		slices.SortStableFunc(list, func(a, b life) int { return cmp.Compare(a.start, b.start) })
+	}
 }
 
 func (w *writer) put(k ownerKey, hash uint64) {
@@ -178,7 +181,11 @@ func (w *writer) templates(o *record.Owner) (out []dated) {
 // bare writes a pod without an owner.
 func (w *writer) bare(p *record.Pod) {
 	k := ownerKey{"v1.Pod", p.Namespace + "/" + p.Name}
-	object := w.maker.pod(p)
+	shape := w.maker.pod(p)
+	meta, _ := shape["metadata"].(map[string]any)
+	meta = maps.Clone(meta)
+	meta["namespace"], meta["name"] = p.Namespace, p.Name
+	object := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": shape["spec"]}
 	e := w.event(p.Arrived)
 	e.applied = append(e.applied, object)
 	w.put(k, hashOf(object))
@@ -192,6 +199,7 @@ func (w *writer) bare(p *record.Pod) {
 // life adds the lifecycle of a pod that ran.
 func (w *writer) life(k ownerKey, p *record.Pod) {
 	w.out.Pods++
+	w.maker.lacks(p)
 	if p.Bound == 0 {
 		w.maker.fault("pods never ran, and have no lifecycle", p.Namespace+"/"+p.Name)
 		return
@@ -205,7 +213,6 @@ func (w *writer) life(k ownerKey, p *record.Pod) {
 	}
 	hash := hashOf(w.maker.pod(p)["spec"])
 	w.lifecycles[k][hash] = append(w.lifecycles[k][hash], l)
-	slices.SortStableFunc(w.lifecycles[k][hash], func(a, b life) int { return cmp.Compare(a.start, b.start) })
 }
 
 // hashOf returns a hash of a value. It is not the one that SimKube's own tracer computes.
