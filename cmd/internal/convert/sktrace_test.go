@@ -24,20 +24,16 @@ const owned = `{"apiVersion":"v1","kind":"List","items":[
  "ownerReferences":[{"apiVersion":"apps/v1","kind":"StatefulSet","name":"db","controller":true}]},
  "spec":{"nodeName":"n1","containers":[{"name":"c"}]}}]}`
 
-// A record with owners becomes a trace of SimKube, and this a record with nodes of a list. What each lacks is said.
+// A record with owners becomes a trace of SimKube, and this a record with nodes of a list.
 func TestTracesOfSimkube(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
-	said, err := convert(t, "--log-level=info", "--out", in("now.record"), file(t, in("now.json"), owned))
+	_, err := convert(t, "--out", in("now.record"), file(t, in("now.json"), owned))
 	fatal.If(t, err)
-	judge(t, "convert", said, []string{`"1 Deployments"`, "1 pods have owners that the record lacks (shop/db-0 of StatefulSet db is the first)",
-		"Deployment shop/web has 1 of 2 is the first"}, nil)
-	said, err = convert(t, "--log-level=info", "--out", in("now.sktrace"), in("now.record"))
+	_, err = convert(t, "--out", in("now.sktrace"), in("now.record"))
 	fatal.If(t, err)
-	judge(t, "convert", said, []string{"owners=1", "pods=1", "1 pods are left out"}, nil)
-	said, err = convert(t, "--log-level=info", "--out", in("again.record"), in("now.sktrace"), file(t, in("nodes.csv"), openbNodes))
+	_, err = convert(t, "--out", in("again.record"), in("now.sktrace"), file(t, in("nodes.csv"), openbNodes))
 	fatal.If(t, err)
-	judge(t, "convert", said, []string{"nodes=2", "pods=1", `"1 Deployments"`}, nil)
 	r, err := record.Open(in("again.record"))
 	fatal.If(t, err)
 	pods, err := r.Pods()
