@@ -434,7 +434,8 @@ func Rules(usage bool) []rbacv1.PolicyRule {
 	core := each.Map([]target{nodes, pods, namespaces}, func(r target) string { return r.name })
 	verbs := []string{"list", "watch"}
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: core, Verbs: verbs}}
-	for _, group := range [][]target{{classes}, {budgets}, {deployments, replicaSets, statefulSets, daemonSets}, {jobs, cronJobs}, {autoscalers}} {
+	apps, batch := []target{deployments, replicaSets, statefulSets, daemonSets}, []target{jobs, cronJobs}
+	for _, group := range [][]target{{classes}, {budgets}, apps, batch, {autoscalers}} {
 		rule := rbacv1.PolicyRule{APIGroups: []string{group[0].group}, Verbs: verbs}
 		for _, r := range group {
 			rule.Resources = append(rule.Resources, r.name)

@@ -74,7 +74,9 @@ func Job(j *batchv1.Job) record.Object {
 }
 
 func jobScale(j *batchv1.JobSpec) record.Scale {
-	return record.Scale{Parallelism: j.Parallelism, Completions: j.Completions, BackoffLimit: j.BackoffLimit, Suspend: ptr.Deref(j.Suspend, false)}
+	return record.Scale{
+		Parallelism: j.Parallelism, Completions: j.Completions, BackoffLimit: j.BackoffLimit, Suspend: ptr.Deref(j.Suspend, false),
+	}
 }
 
 // CronJob translates a CronJob. The numbers are those of its Jobs.

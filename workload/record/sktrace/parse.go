@@ -195,7 +195,8 @@ func (t *Trace) readEvents(b []byte) error {
 // maxSeconds is the end of the year 9999.
 const maxSeconds = 253402300799
 
-// readLifecycles reads when pods ran: [kind, namespace/name] to the hash of a pod's spec to a list. Which template a hash means is not known.
+// readLifecycles reads when pods ran: [kind, namespace/name] to the hash of a pod's spec to a list. Which template a hash means is not
+// known.
 func (t *Trace) readLifecycles(b []byte) error {
 	_, err := eachPair(b, func(key, byHash []byte) error {
 		var words []string

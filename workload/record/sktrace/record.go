@@ -28,8 +28,8 @@ type Rows struct {
 // maxPods bounds the pods of a trace: a few bytes may ask for any number of replicas.
 const maxPods = 2_000_000
 
-// Record returns the owners of a trace and their pods. If a trace has lifecycles of an owner's pods, these are its pods. Otherwise it has as
-// many as it asks for: when they become fewer, the last ones end, and another template replaces all. No pod has a node.
+// Record returns the owners of a trace and their pods. If a trace has lifecycles of an owner's pods, these are its pods. Otherwise it has
+// as many as it asks for: when they become fewer, the last ones end, and another template replaces all. No pod has a node.
 func (t *Trace) Record() (Rows, error) {
 	p := player{trace: t, owners: map[ownerKey]*owner{}, faults: faults{}}
 	var now int64
@@ -167,7 +167,8 @@ type template struct {
 // usualTemplates are the JSON pointers to pod templates where the trace's config says nothing else.
 var usualTemplates = map[string]string{
 	"apps/v1.Deployment": "/spec/template", "apps/v1.ReplicaSet": "/spec/template", "apps/v1.StatefulSet": "/spec/template",
-	"apps/v1.DaemonSet": "/spec/template", "batch/v1.Job": "/spec/template", "batch/v1.CronJob": "/spec/jobTemplate/spec/template", "v1.Pod": "",
+	"apps/v1.DaemonSet": "/spec/template", "batch/v1.Job": "/spec/template", "batch/v1.CronJob": "/spec/jobTemplate/spec/template",
+	"v1.Pod": "",
 }
 
 // apply takes an object that was applied.

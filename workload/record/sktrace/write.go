@@ -41,7 +41,7 @@ func Write(pods []record.Pod, objects []record.Object, from, to int64) (Written,
 	}
 	owners, notes := record.Owners(pods, objects)
 	if len(owners) == 0 {
-		return w.out, errors.New("the record has no owners of pods, such as Deployments: it is older than they are recorded, or its source has none")
+		return w.out, errors.New("the record has no owners of pods, such as Deployments; older records and those of CSV traces have none")
 	}
 	there := map[string]bool{}
 	for i := range owners {
