@@ -30,8 +30,11 @@ const maxPods = 2_000_000
 
 // Record returns the owners of a trace and their pods. If a trace has lifecycles of an owner's pods, these are its pods. Otherwise it has
 // as many as it asks for: when they become fewer, the last ones end, and another template replaces all. No pod has a node.
-func (t *Trace) Record() (Rows, error) {
-	p := player{trace: t, owners: map[ownerKey]*owner{}, faults: faults{}}
+func (t *Trace) Record() (Rows, error) { return t.record(maxPods) }
+
+// record is Record with a largest number of pods.
+func (t *Trace) record(most int) (Rows, error) {
+	p := player{trace: t, most: most, owners: map[ownerKey]*owner{}, faults: faults{}}
 	var now int64
 	follower := observe.NewFollower(observe.Config{Out: &p, Now: func() int64 { return now }})
 	for _, e := range t.events {
@@ -62,7 +65,7 @@ func (t *Trace) Record() (Rows, error) {
 	case p.rows.From == 0:
 		return p.rows, errors.New("the trace has no events")
 	case p.full:
-		return p.rows, fmt.Errorf("the trace asks for more than %d pods", maxPods)
+		return p.rows, fmt.Errorf("the trace asks for more than %d pods", most)
 	}
 	slices.SortStableFunc(p.rows.Pods, func(a, b record.Pod) int { return cmp.Compare(a.Arrived, b.Arrived) })
 	p.rows.Notes = append(slices.Clone(t.notes), p.notes()...)
@@ -72,12 +75,13 @@ func (t *Trace) Record() (Rows, error) {
 // player makes rows of a trace.
 type player struct {
 	trace  *Trace
+	most   int // pods
 	owners map[ownerKey]*owner
 	rows   Rows
 	made   int // pods, for their UIDs
 	faults
 	states map[stateKey]int // indices in rows.Objects
-	full   bool             // the trace asks for more than maxPods
+	full   bool             // the trace asks for more pods
 }
 
 type stateKey struct {
@@ -265,7 +269,7 @@ func (p *player) scale(own *owner, want int, now int64) {
 		row.Ended, row.End = max(now, row.Arrived), record.Deleted
 		own.live = own.live[:last]
 	}
-	if p.full = p.full || want-len(own.live) > maxPods-len(p.rows.Pods); p.full {
+	if p.full = p.full || want-len(own.live) > p.most-len(p.rows.Pods); p.full {
 		return
 	}
 	for len(own.live) < want {
@@ -325,7 +329,7 @@ func (p *player) lived() {
 					v = &own.versions[i]
 				}
 			}
-			p.full = p.full || len(p.rows.Pods) >= maxPods
+			p.full = p.full || len(p.rows.Pods) >= p.most
 			if p.full || !p.pod(own, v, l.start*1000) {
 				break
 			}

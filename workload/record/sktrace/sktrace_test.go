@@ -192,7 +192,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		rows, err := trace.Record()
+		rows, err := trace.record(1000)
 		if err != nil {
 			return
 		}
