@@ -134,13 +134,20 @@ const maxQuantity = 1e15
 // most are the largest amounts that a record holds.
 var most = map[corev1.ResourceName]int64{corev1.ResourceCPU: cluster.MaxMilliCPU / 1000, corev1.ResourceMemory: cluster.MaxMemory}
 
+// maxExponent bounds exponents of amounts: to compare 1e1000000000 with another amount takes minutes.
+const maxExponent = 100
+
 // inRange clamps the amounts of a list between 0 and a record's largest amount. It returns an error with the first amount that was outside.
 // API servers accept limits such as 1e30 cores. They accept no negative amounts, but a file may have them.
 func inRange(field string, l corev1.ResourceList) (first error) {
 	for _, name := range slices.Sorted(maps.Keys(l)) {
 		q := l[name]
 		limit := cmp.Or(most[name], maxQuantity)
+		text := ""
 		switch {
+		case q.AsDec().Scale() < -maxExponent:
+			text = fmt.Sprintf("over 1e%d", maxExponent)
+			l[name] = *resource.NewQuantity(limit*int64((1+q.Sign())/2), q.Format)
 		case q.Sign() < 0:
 			l[name] = *resource.NewQuantity(0, q.Format)
 		case q.CmpInt64(limit) > 0:
@@ -149,14 +156,15 @@ func inRange(field string, l corev1.ResourceList) (first error) {
 			continue
 		}
 		if first == nil {
-			first = fmt.Errorf("%s.%s is %s, want 0 to %d", field, exit.Clean(string(name), 100), exit.Clean(q.String(), 40), limit)
+			first = fmt.Errorf("%s.%s is %s, want 0 to %d", field, exit.Clean(string(name), 100),
+				exit.Clean(cmp.Or(text, q.String()), 40), limit)
 		}
 	}
 	return first
 }
 
-// boundPod bounds a pod's requests.
-func boundPod(p *corev1.Pod) error {
+// BoundPod bounds a pod's requests and limits to what a record holds. It returns an error with the first amount that was outside.
+func BoundPod(p *corev1.Pod) error {
 	first := inRange("spec.overhead", p.Spec.Overhead)
 	both := func(at string, r corev1.ResourceRequirements) {
 		for _, err := range []error{inRange(at+".requests", r.Requests), inRange(at+".limits", r.Limits)} {

@@ -272,6 +272,8 @@ func (o *Objects) add(raw json.RawMessage, of typed, l *listing) {
 		err = errors.New("it is no object")
 	case len(raw) > maxObject:
 		err = fmt.Errorf("it has %d bytes, and API servers take 3 MiB", len(raw))
+	case tiny(raw):
+		err = errors.New("it has an amount with an exponent below -999")
 	case is.Kind == "":
 		err = errors.New("it has no kind")
 	case !known || is.Version != "" && is.group() != k.group:
@@ -299,6 +301,23 @@ func (o *Objects) add(raw json.RawMessage, of typed, l *listing) {
 		l.kinds[is.Kind] = true
 		o.scope.listed[object] = at
 	}
+}
+
+// tiny reports whether an object has an amount such as 1e-100000000, which takes Kubernetes' parser forever.
+func tiny(raw []byte) bool {
+	const number = "0123456789."
+	for i := 2; i < len(raw); i++ {
+		if raw[i] != '-' || raw[i-1] != 'e' && raw[i-1] != 'E' || !strings.ContainsRune(number, rune(raw[i-2])) {
+			continue
+		}
+		exponent := raw[i+1 : min(len(raw), i+5)]
+		begin := bytes.TrimRight(raw[:i-1], number+"+-")
+		alone := len(begin) == 0 || strings.ContainsRune("\":[, \n\t", rune(begin[len(begin)-1]))
+		if alone && len(exponent) == 4 && len(bytes.Trim(exponent, number)) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // kinds are the kinds of objects that a record holds.
@@ -368,7 +387,7 @@ func reader[T any, P pointer[T]](put func(*Objects, P) error, versions ...string
 }
 
 func (o *Objects) pod(p *corev1.Pod) error {
-	bounded := boundPod(p)
+	bounded := BoundPod(p)
 	row := Pod(p)
 	if err := record.Check(&row); err != nil {
 		return err

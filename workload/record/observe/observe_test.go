@@ -370,8 +370,10 @@ func TestWithoutKind(t *testing.T) {
 func TestLeftOut(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"items":[{"kind":"Pod"}]}`: `"": it has no name`,
-		`{"items":[{}]}`:             `"": it has no kind`,
-		`[{"items":[7]}]`:            `"": it is no object`,
+		`{"kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"resources":{"requests":{"cpu":"1e-999999999"}}}]}}`:  `exponent below -999`,
+		`{"kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"resources":{"requests":{"cpu": 1.5e-999999999}}}]}}`: `exponent below -999`,
+		`{"items":[{}]}`:  `"": it has no kind`,
+		`[{"items":[7]}]`: `"": it is no object`,
 		`{"kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"resources":{"requests":{"cpu":"lots"}}}]}}`: `"p": quantities must match`,
 		`{"kind":"Pod","metadata":{"name":"p","namespace":7}}`:                                                     `it is no object`,
 		`{"kind":"Pod","metadata":{"name":"p"},"spec":{"hostname":"` + strings.Repeat("x", maxObject) + `"}}`:      `"p": it has 4194`,

@@ -295,6 +295,9 @@ func (p *player) pod(own *owner, v *template, arrived int64) bool {
 		if kind != "Pod" {
 			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: name, Controller: new(true)}}
 		}
+		if err := observe.BoundPod(pod); err != nil {
+			p.fault("templates have amounts that no cluster has; the record bounds them", own.key.kind+" "+own.key.name+": "+err.Error())
+		}
 		v.row = observe.Pod(pod)
 	}
 	row := v.row

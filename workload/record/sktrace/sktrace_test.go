@@ -126,6 +126,18 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// Amounts that no cluster has are bounded, and cost no time.
+func TestAbsurdAmounts(t *testing.T) {
+	for amount, want := range map[string]int64{"1e99": 10_000_000, "1e99999999": 10_000_000, "-1e99999999": 0, "1e-99999999": -1, "9E": 10_000_000} {
+		trace, err := Parse(packed(t, `{"version":2,"events":[{"ts":1,"applied_objs":[`+deployment("web", 1, amount)+`]}]}`, nil))
+		fatal.If(t, err)
+		rows, err := trace.Record()
+		if err != nil || len(rows.Notes) != 1 || want >= 0 && rows.Pods[0].MilliCPU != want || want < 0 && len(rows.Pods) > 0 {
+			t.Errorf("%s: %+v, %v", amount, rows, err)
+		}
+	}
+}
+
 // A trace of a record, read again, has its owners over time and its pods.
 func TestWrite(t *testing.T) {
 	pod := func(name, kind, owner, workload string, arrived, ended int64) record.Pod {
