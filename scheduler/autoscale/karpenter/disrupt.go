@@ -1,0 +1,185 @@
+//go:build !service && !k136
+
+package karpenter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+
+	"gnnsched/scheduler/autoscale"
+)
+
+// refresh is the time after which Karpenter examines even a cluster that did not change.
+const refresh = 5 * time.Minute
+
+// loop is Karpenter's loop over its methods of disruption.
+type loop struct {
+	poll    time.Duration
+	methods []method
+	singles singles
+
+	next      time.Time // of the ticks at which Karpenter looks
+	proposal  *proposal // what waits to be validated; nothing else is proposed meanwhile
+	examined  int       // generation of the last look that found nothing
+	wake      time.Time // when time alone may change what a look finds; zero: never
+	again     bool      // whether wake is for Karpenter's refresh only
+	nominated time.Time // until when machines are kept since pods are expected on them
+}
+
+// method is one of Karpenter's methods.
+type method struct {
+	consolidation
+	validator disruption.Validator
+	captured  *capture
+}
+
+// consolidation is what Karpenter's methods have in common here.
+type consolidation interface {
+	disruption.Method
+	disruption.NodePoolTotalsSetter
+	IsConsolidated() bool // whether nothing changed since the method found nothing
+}
+
+// capture takes a command instead of the validator, which would wait.
+type capture struct {
+	command *disruption.Command
+	delay   time.Duration
+}
+
+// Validate implements disruption.Validator.
+func (c *capture) Validate(_ context.Context, cmd disruption.Command, delay time.Duration) (disruption.Command, error) {
+	c.command, c.delay = &cmd, delay
+	return disruption.Command{}, disruption.NewValidationError(errors.New("it is validated later"))
+}
+
+// proposal is a command of a method that is validated at a time.
+type proposal struct {
+	disruption.Command
+	method int
+	due    time.Time
+}
+
+// methods returns Karpenter's methods in its order. Nothing drifts here, and no pool has a fixed size.
+func (s *scaler) methods() []method {
+	c := disruption.MakeConsolidation(s.clock, s.cluster, s.store, s.provisioner, s.provider, silent{}, s.queue)
+	t := &capture{}
+	fresh := func() *disruption.SingleNodeConsolidation {
+		return disruption.NewSingleNodeConsolidation(c, disruption.WithValidator(t))
+	}
+	s.loop.singles.SingleNodeConsolidation, s.loop.singles.fresh = fresh(), fresh
+	s.loop.singles.cluster, s.loop.singles.captured = s.cluster, t
+	return []method{
+		{disruption.NewEmptiness(c, disruption.WithValidator(t)), disruption.NewEmptinessValidator(c), t},
+		{disruption.NewMultiNodeConsolidation(c, disruption.WithValidator(t)), disruption.NewMultiConsolidationValidator(c), t},
+		{&s.loop.singles, disruption.NewSingleConsolidationValidator(c), t},
+	}
+}
+
+// due returns when the loop has something to do, or zero.
+func (l *loop) due(generation int) time.Time {
+	switch {
+	case l.proposal != nil:
+		return l.proposal.due
+	case generation != l.examined:
+		return l.next
+	case l.wake.After(l.next):
+		return l.wake // the tick after it is found then
+	case !l.wake.IsZero():
+		return l.next
+	}
+	return time.Time{}
+}
+
+// disrupt runs the loop as far as it is due.
+func (s *scaler) disrupt(ctx context.Context, plan *autoscale.Plan) error {
+	l := &s.loop
+	if p := l.proposal; p != nil {
+		if s.now.Before(p.due) {
+			return nil
+		}
+		l.proposal = nil
+		cmd, err := l.methods[p.method].validator.Validate(ctx, p.Command, 0)
+		if err == nil {
+			s.execute(ctx, &cmd, plan)
+			return s.look(ctx, 0)
+		}
+		if !disruption.IsValidationError(err) {
+			return fmt.Errorf("karpenter: validating a command: %w", err)
+		}
+		return s.look(ctx, p.method+1)
+	}
+	for l.next.Before(s.now) {
+		l.next = l.next.Add(l.poll)
+	}
+	if l.next.After(s.now) {
+		return nil
+	}
+	if s.generation == l.examined && (l.wake.IsZero() || s.now.Before(l.wake)) {
+		l.next = l.next.Add(l.poll)
+		return nil
+	}
+	return s.look(ctx, 0)
+}
+
+// look tries the methods from one on, until one proposes a command.
+func (s *scaler) look(ctx context.Context, from int) error {
+	l := &s.loop
+	var wake time.Time
+	for _, m := range s.store.machines {
+		if m.claim == nil || m.leaves {
+			continue
+		}
+		if at := s.consolidatable(m); !at.IsZero() && (wake.IsZero() || at.Before(wake)) {
+			wake = at
+		}
+	}
+	if l.nominated.After(s.now) && (wake.IsZero() || l.nominated.Before(wake)) {
+		wake = l.nominated
+	}
+	for i := from; i < len(l.methods); i++ {
+		cmd, err := s.propose(ctx, &l.methods[i])
+		if err != nil {
+			return fmt.Errorf("karpenter: %s: %w", l.methods[i].Reason(), err)
+		}
+		if cmd != nil {
+			l.proposal = &proposal{*cmd, i, s.now.Add(l.methods[i].captured.delay)}
+			return nil
+		}
+	}
+	if l.singles.after != "" {
+		wake = s.now
+	}
+	onlyRefresh := l.again && s.generation == l.examined
+	if l.again = wake.IsZero() && !onlyRefresh; l.again {
+		wake = s.now.Add(refresh)
+	}
+	l.examined, l.wake, l.next = s.generation, wake, s.now.Add(l.poll)
+	return nil
+}
+
+// propose returns the command that a method would validate, or nil.
+func (s *scaler) propose(ctx context.Context, m *method) (*disruption.Command, error) {
+	if m.IsConsolidated() {
+		return nil, nil
+	}
+	candidates, totals, err := disruption.GetCandidatesWithTotals(ctx, s.cluster, s.store, silent{}, s.clock, s.provider,
+		m.ShouldDisrupt, m.Class(), s.queue, nil)
+	if err != nil || len(candidates) == 0 {
+		return nil, err
+	}
+	slices.SortFunc(candidates, func(a, b *disruption.Candidate) int { return strings.Compare(a.Name(), b.Name()) })
+	budgets, err := disruption.BuildDisruptionBudgetMapping(ctx, s.cluster, s.clock, s.store, s.provider, silent{}, m.Reason())
+	if err != nil {
+		return nil, err
+	}
+	m.SetNodePoolTotals(totals)
+	m.captured.command = nil
+	_, err = m.ComputeCommands(ctx, budgets, candidates...)
+	return m.captured.command, err
+}

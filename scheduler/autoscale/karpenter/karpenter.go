@@ -1,0 +1,215 @@
+//go:build !service && !k136
+
+package karpenter
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+	"sigs.k8s.io/karpenter/pkg/controllers/provisioning"
+	"sigs.k8s.io/karpenter/pkg/controllers/state"
+	"sigs.k8s.io/karpenter/pkg/events"
+	karpenteroptions "sigs.k8s.io/karpenter/pkg/operator/options"
+
+	"gnnsched/scheduler/autoscale"
+)
+
+// Option changes how Karpenter is run.
+type Option func(*scaler) error
+
+// Poll sets how often Karpenter looks for nodes to disrupt; by default 10 s, as Karpenter does. Longer periods save time on large clusters.
+func Poll(d time.Duration) Option {
+	return func(s *scaler) error {
+		if d <= 0 {
+			return fmt.Errorf("karpenter: poll is %v, must be more than 0", d)
+		}
+		s.loop.poll = d
+		return nil
+	}
+}
+
+// Singles limits how many nodes a look tries to consolidate one by one. The next look goes on after them. By default, it tries all.
+func Singles(n int) Option {
+	return func(s *scaler) error {
+		s.loop.singles.limit = n
+		return nil
+	}
+}
+
+// Features turns Karpenter's feature gates on and off, in the form of its flag: SpotToSpotConsolidation=true.
+func Features(gates string) Option {
+	return func(s *scaler) (err error) {
+		s.options.FeatureGates, err = karpenteroptions.ParseFeatureGates(gates)
+		return err
+	}
+}
+
+// scaler runs Karpenter.
+type scaler struct {
+	options     karpenteroptions.Options
+	clock       *clocktesting.FakeClock
+	store       *store
+	provider    *provider
+	cluster     *state.Cluster
+	provisioner *provisioning.Provisioner
+	queue       *disruption.Queue
+
+	now        time.Time // of the step
+	generation int       // counts changes of what Karpenter sees
+	spare      []*machine
+	daemons    []*corev1.Pod
+	budgets    []*policyv1.PodDisruptionBudget
+
+	batch    batch
+	loop     loop
+	commands []*command
+	launched map[string]int // machines by pool
+	notes    notes
+}
+
+// New returns a scaler that runs Karpenter on the catalog's pools. It also has a method Notes, which says why pods found no machine.
+func New(catalog *autoscale.Catalog, opts ...Option) (autoscale.Scaler, error) {
+	s := &scaler{
+		clock: clocktesting.NewFakeClock(time.Time{}), store: &store{}, launched: map[string]int{}, notes: notes{},
+		loop: loop{poll: 10 * time.Second},
+		options: karpenteroptions.Options{
+			CPURequests: 1000, BatchIdleDuration: time.Second, BatchMaxDuration: 10 * time.Second, IgnoreDRARequests: true,
+			PreferencePolicy: karpenteroptions.PreferencePolicyRespect, MinValuesPolicy: karpenteroptions.MinValuesPolicyStrict,
+			FeatureGates: karpenteroptions.DefaultFeatureGates(),
+		},
+	}
+	for _, o := range opts {
+		if err := o(s); err != nil {
+			return nil, err
+		}
+	}
+	for i := range catalog.Pools {
+		np, err := nodePool(&catalog.Pools[i])
+		if err != nil {
+			return nil, err
+		}
+		s.store.pools = append(s.store.pools, np)
+	}
+	s.provider = newProvider(catalog, s.store.pools)
+	s.cluster = state.NewCluster(s.clock, s.store, s.provider)
+	s.provisioner = provisioning.NewProvisioner(s.store, silent{}, s.provider, s.cluster, s.clock, nil, nil)
+	s.queue = disruption.NewQueue(s.store, silent{}, s.cluster, s.clock, s.provisioner)
+	s.loop.methods = s.methods()
+	return s, nil
+}
+
+// silent drops Karpenter's events.
+type silent struct{}
+
+// Publish implements events.Recorder.
+func (silent) Publish(...events.Event) {}
+
+// changed notes that Karpenter sees something new.
+func (s *scaler) changed() { s.generation++ }
+
+// Step implements autoscale.Scaler.
+func (s *scaler) Step(ctx context.Context, c *autoscale.Cluster) (autoscale.Plan, error) {
+	wellKnown.RLock()
+	defer wellKnown.RUnlock()
+	ctx = log.IntoContext(karpenteroptions.ToContext(ctx, &s.options), logr.Discard())
+	s.tick(c.Now)
+	plan := autoscale.Plan{}
+	if err := s.sync(ctx, c); err != nil {
+		return plan, err
+	}
+	s.finish(&plan)
+	s.expire(&plan)
+	if err := s.provision(ctx, &plan); err != nil {
+		return plan, err
+	}
+	if err := s.disrupt(ctx, &plan); err != nil {
+		return plan, err
+	}
+	plan.Next = s.next()
+	return plan, nil
+}
+
+// tick sets the time. Karpenter compares times to find out whether something changed. Therefore two steps never have quite the same.
+func (s *scaler) tick(now time.Time) {
+	if !now.After(s.clock.Now()) && !s.now.IsZero() {
+		s.clock.SetTime(s.clock.Now().Add(1))
+	} else {
+		s.clock.SetTime(now)
+	}
+	if s.now.IsZero() {
+		s.loop.next = now.Add(s.loop.poll)
+	}
+	s.now = now
+}
+
+// next returns when to look again, in whole milliseconds and after now.
+func (s *scaler) next() time.Time {
+	var at time.Time
+	soonest := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	soonest(s.batch.due(&s.options))
+	for _, p := range s.store.waiting {
+		soonest(p.trigger)
+	}
+	for _, m := range s.store.machines {
+		if m.leaves {
+			soonest(m.trigger)
+		} else {
+			soonest(expiry(m))
+		}
+	}
+	for _, c := range s.commands {
+		soonest(c.Command.CreationTimestamp.Add(s.queue.GetMaxRetryDuration() + time.Second))
+	}
+	soonest(s.loop.due(s.generation))
+	if at.IsZero() {
+		return at
+	}
+	if at = at.Add(time.Millisecond - 1).Truncate(time.Millisecond); !at.After(s.now) {
+		at = s.now.Add(time.Millisecond)
+	}
+	return at
+}
+
+// expiry returns when a machine of a pool is too old, or zero.
+func expiry(m *machine) time.Time {
+	if m.claim == nil || m.claim.Spec.ExpireAfter.Duration == nil {
+		return time.Time{}
+	}
+	return m.claim.CreationTimestamp.Add(*m.claim.Spec.ExpireAfter.Duration)
+}
+
+// expire removes machines that are too old, whatever runs on them, as Karpenter does.
+func (s *scaler) expire(plan *autoscale.Plan) {
+	for _, m := range s.store.machines {
+		if at := expiry(m); !m.leaves && !at.IsZero() && !s.now.Before(at) {
+			s.remove(m, plan)
+		}
+	}
+}
+
+// remove closes a machine and has it drained.
+func (s *scaler) remove(m *machine, plan *autoscale.Plan) {
+	s.close(m, plan)
+	plan.Remove = append(plan.Remove, m.name)
+}
+
+// close keeps pods from a machine.
+func (s *scaler) close(m *machine, plan *autoscale.Plan) {
+	if !m.ours {
+		m.ours, m.leaves = true, true
+		plan.Close = append(plan.Close, m.name)
+		s.cluster.MarkForDeletion(m.providerID())
+		s.changed()
+	}
+}

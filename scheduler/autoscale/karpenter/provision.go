@@ -1,0 +1,174 @@
+//go:build !service && !k136
+
+package karpenter
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
+	karpenteroptions "sigs.k8s.io/karpenter/pkg/operator/options"
+	podutils "sigs.k8s.io/karpenter/pkg/utils/pod"
+
+	"gnnsched/scheduler/autoscale"
+)
+
+// retrigger is how often a pod that waits asks for a batch.
+const retrigger = 10 * time.Second
+
+// batch is Karpenter's window in which pods are collected.
+type batch struct {
+	opened  time.Time // zero: no pod asked
+	last    time.Time // when a pod asked that had not asked in this window
+	solved  int       // generation of the last scheduling run
+	expects []string  // identities of the machines that the last run gave pods to
+}
+
+// due returns when the window ends, or zero.
+func (b *batch) due(o *karpenteroptions.Options) time.Time {
+	if b.opened.IsZero() {
+		return time.Time{}
+	}
+	full, idle := b.opened.Add(o.BatchMaxDuration), b.last.Add(o.BatchIdleDuration)
+	if idle.Before(full) {
+		return idle
+	}
+	return full
+}
+
+// ask opens the window, or extends it.
+func (b *batch) ask(now time.Time) {
+	if b.opened.IsZero() {
+		b.opened = now
+	}
+	b.last = now
+}
+
+// provision starts machines for pods if a batch is complete. After that, it takes further requests for batches.
+func (s *scaler) provision(ctx context.Context, plan *autoscale.Plan) error {
+	if due := s.batch.due(&s.options); !due.IsZero() && !s.now.Before(due) {
+		s.batch.opened = time.Time{}
+		if err := s.schedule(ctx, plan); err != nil {
+			return err
+		}
+	}
+	for _, p := range s.store.waiting {
+		if !podutils.IsProvisionable(p.pod) {
+			p.trigger = time.Time{}
+		} else if !s.now.Before(p.trigger) {
+			s.batch.ask(s.now)
+			p.trigger = s.now.Add(retrigger)
+		}
+	}
+	for _, m := range s.store.machines {
+		if m.claim != nil && m.leaves && !s.now.Before(m.trigger) {
+			s.batch.ask(s.now)
+			m.trigger = s.now.Add(retrigger)
+		}
+	}
+	return nil
+}
+
+// schedule has Karpenter find places for all waiting pods and the pods of machines that leave.
+func (s *scaler) schedule(ctx context.Context, plan *autoscale.Plan) error {
+	if s.generation == s.batch.solved { // the result would be the same
+		for _, id := range s.batch.expects {
+			s.cluster.NominateNodeForPod(ctx, id)
+		}
+		s.nominated()
+		return nil
+	}
+	results, err := s.provisioner.Schedule(ctx)
+	if err != nil {
+		return fmt.Errorf("karpenter: scheduling pods: %w", err)
+	}
+	s.batch.solved, s.batch.expects = s.generation, nil
+	for _, n := range results.ExistingNodes {
+		if len(n.Pods) > 0 {
+			s.batch.expects = append(s.batch.expects, n.ProviderID())
+		}
+	}
+	if len(s.batch.expects) > 0 {
+		s.nominated()
+	}
+	for p, err := range results.PodErrors {
+		s.note(p, err)
+	}
+	for _, n := range results.NewNodeClaims {
+		if _, err := s.launch(n, plan); err != nil {
+			s.notes["pool "+n.NodePoolName+": "+err.Error()]++
+		}
+	}
+	return nil
+}
+
+// nominated notes that machines may not be disrupted for a while, since pods are expected on them.
+func (s *scaler) nominated() {
+	s.loop.nominated = s.now.Add(max(2*s.options.BatchMaxDuration, 10*time.Second))
+}
+
+// launch starts the machine of a NodeClaim. It returns its name.
+func (s *scaler) launch(n *scheduling.NodeClaim, plan *autoscale.Plan) (string, error) {
+	np := s.store.pool(n.NodePoolName)
+	if err := np.Spec.Limits.ExceededBy(s.cluster.NodePoolResourcesFor(np.Name)); err != nil {
+		return "", err
+	}
+	wanted := n.ToNodeClaim()
+	l, err := s.provider.cheapest(wanted)
+	if err != nil {
+		return "", err
+	}
+	for l.Name == "" || s.store.machine(l.Name) != nil {
+		s.launched[np.Name]++
+		l.Name = fmt.Sprintf("%s-%06d", np.Name, s.launched[np.Name])
+	}
+	l.Pool = np.Name
+	claim := s.newClaim(np, l, s.now)
+	claim.Spec.Requirements, claim.Spec.Resources = wanted.Spec.Requirements, wanted.Spec.Resources
+	for key, value := range requirementLabels(wanted.Spec.Requirements) {
+		claim.Labels[key] = value
+	}
+	m := &machine{name: l.Name, pool: np, claim: claim}
+	i, _ := slices.BinarySearchFunc(s.store.machines, m.name, func(m *machine, name string) int { return cmp.Compare(m.name, name) })
+	s.store.machines = slices.Insert(s.store.machines, i, m)
+	s.cluster.UpdateNodeClaim(claim)
+	s.changed()
+	plan.Start = append(plan.Start, l)
+	return l.Name, nil
+}
+
+// notes counts pods by why they found no machine.
+type notes map[string]int
+
+// maxNotes bounds the number of different reasons.
+const maxNotes = 200
+
+// note counts a pod that Karpenter finds no place for, once.
+func (s *scaler) note(p *corev1.Pod, err error) {
+	i := slices.IndexFunc(s.store.waiting, func(w *pending) bool { return w.pod.UID == p.UID })
+	if i < 0 || s.store.waiting[i].noted {
+		return
+	}
+	s.store.waiting[i].noted = true
+	reason := err.Error()
+	if _, is := s.notes[reason]; !is && len(s.notes) >= maxNotes {
+		reason = "further reasons"
+	}
+	s.notes[reason]++
+}
+
+// Notes says why pods found no machine when they first asked, the most frequent reason first.
+func (s *scaler) Notes() []string {
+	reasons := slices.SortedFunc(maps.Keys(s.notes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.notes[b], s.notes[a]), cmp.Compare(a, b))
+	})
+	for i, r := range reasons {
+		reasons[i] = fmt.Sprintf("%d pods: %s", s.notes[r], r)
+	}
+	return reasons
+}

@@ -1,0 +1,82 @@
+//go:build !service && !k136
+
+package karpenter
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+	"sigs.k8s.io/karpenter/pkg/controllers/state"
+)
+
+// singles is Karpenter's consolidation of single nodes in a certain order. Karpenter alternates between pools in a random order; here it is
+// that of their names. Within a pool it is Karpenter's.
+type singles struct {
+	*disruption.SingleNodeConsolidation
+	fresh    func() *disruption.SingleNodeConsolidation
+	cluster  *state.Cluster
+	captured *capture
+	limit    int // how many nodes a look tries; 0: all
+
+	totals map[string]disruption.NodePoolTotals
+	done   time.Time // Karpenter's state of the cluster in which no node could be consolidated
+	after  string    // the node that the last look ended with, if it reached the limit
+}
+
+// IsConsolidated says whether nothing changed since no node could be consolidated.
+func (x *singles) IsConsolidated() bool { return x.done.Equal(x.cluster.ConsolidationState()) }
+
+// SetNodePoolTotals implements disruption.NodePoolTotalsSetter.
+func (x *singles) SetNodePoolTotals(t map[string]disruption.NodePoolTotals) { x.totals = t }
+
+// ComputeCommands gives Karpenter one candidate at a time, until it has a command to validate.
+func (x *singles) ComputeCommands(ctx context.Context, budgets map[string]int, all ...*disruption.Candidate) ([]disruption.Command, error) {
+	ordered := x.order(ctx, all)
+	constrained, tried := false, 0
+	for i, c := range ordered {
+		if budgets[c.NodePool.Name] == 0 {
+			constrained = true
+			continue
+		}
+		if tried++; x.limit > 0 && tried > x.limit {
+			x.after = ordered[i-1].Name()
+			return nil, nil
+		}
+		one := x.fresh()
+		one.SetNodePoolTotals(x.totals)
+		if cmds, err := one.ComputeCommands(ctx, maps.Clone(budgets), c); err != nil || x.captured.command != nil {
+			return cmds, err
+		}
+	}
+	if x.after = ""; !constrained {
+		x.done = x.cluster.ConsolidationState()
+	}
+	return nil, nil
+}
+
+// order alternates between the pools, and begins after the node that the last look ended with.
+func (x *singles) order(ctx context.Context, all []*disruption.Candidate) []*disruption.Candidate {
+	pools := map[string][]*disruption.Candidate{}
+	for _, c := range all {
+		pools[c.NodePool.Name] = append(pools[c.NodePool.Name], c)
+	}
+	for name, candidates := range pools {
+		pools[name] = x.SortCandidates(ctx, candidates)
+	}
+	names := slices.Sorted(maps.Keys(pools))
+	out := make([]*disruption.Candidate, 0, len(all))
+	for i := 0; len(out) < len(all); i++ {
+		for _, name := range names {
+			if i < len(pools[name]) {
+				out = append(out, pools[name][i])
+			}
+		}
+	}
+	if i := slices.IndexFunc(out, func(c *disruption.Candidate) bool { return c.Name() == x.after }); i >= 0 {
+		out = slices.Concat(out[i+1:], out[:i+1])
+	}
+	return out
+}
