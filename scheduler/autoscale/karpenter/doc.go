@@ -9,5 +9,5 @@
 // Each new machine is the cheapest offering that its NodeClaim allows. The order of equal prices is by the names of type and zone.
 //
 // Equal steps give equal plans, with one exception: Karpenter takes a random one of equally filled zones for a pod that is to be spread over
-// zones. Two passes of Karpenter have a limit in real time, one minute: a batch of pods, and consolidation of several nodes.
+// zones.
 package karpenter

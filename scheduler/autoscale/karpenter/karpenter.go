@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
@@ -64,8 +62,6 @@ type scaler struct {
 	now        time.Time // of the step
 	generation int       // counts changes of what Karpenter sees
 	spare      []*machine
-	daemons    []*corev1.Pod
-	budgets    []*policyv1.PodDisruptionBudget
 
 	batch    batch
 	loop     loop
@@ -118,7 +114,7 @@ func (s *scaler) changed() { s.generation++ }
 func (s *scaler) Step(ctx context.Context, c *autoscale.Cluster) (autoscale.Plan, error) {
 	wellKnown.RLock()
 	defer wellKnown.RUnlock()
-	ctx = log.IntoContext(karpenteroptions.ToContext(ctx, &s.options), logr.Discard())
+	ctx = log.IntoContext(karpenteroptions.ToContext(timeless{ctx}, &s.options), logr.Discard())
 	s.tick(c.Now)
 	plan := autoscale.Plan{}
 	if err := s.sync(ctx, c); err != nil {
@@ -213,3 +209,10 @@ func (s *scaler) close(m *machine, plan *autoscale.Plan) {
 		s.changed()
 	}
 }
+
+// timeless is a context whose deadline has passed but never takes effect. Karpenter limits how long it computes, in real time, by contexts
+// with a later deadline. Of these, package context makes contexts that have no timer. So the same input has the same result on any machine.
+type timeless struct{ context.Context }
+
+// Deadline implements context.Context.
+func (timeless) Deadline() (time.Time, bool) { return time.Unix(0, 0), true }

@@ -31,8 +31,8 @@ type machine struct {
 	ours    bool      // whether a plan of ours closed it
 	trigger time.Time // when it asks for a batch again, while it leaves
 
-	seen []*corev1.Pod // its pods as the cluster has them
-	pods []*corev1.Pod // as Karpenter reads them
+	pods  []*entry
+	fresh bool // whether Karpenter's state lacks some of the pods
 }
 
 // providerID returns the identity of a machine that Karpenter's state goes by.

@@ -19,15 +19,8 @@ import (
 func nodePool(p *autoscale.Pool) (v1.NodePool, error) {
 	np := v1.NodePool{}
 	var given manifest
-	if len(p.Manifest) > 0 {
-		if err := json.Unmarshal(p.Manifest, &np); err != nil {
-			return np, fmt.Errorf("pool %s: %w", p.Name, err)
-		}
-		if err := json.Unmarshal(p.Manifest, &given); err != nil {
-			return np, fmt.Errorf("pool %s: %w", p.Name, err)
-		}
-	} else {
-		fill(&np, p)
+	if err := cmp.Or(json.Unmarshal(p.Manifest, &np), json.Unmarshal(p.Manifest, &given)); err != nil {
+		return np, fmt.Errorf("pool %s: its manifest: %w", p.Name, err)
 	}
 	np.Name, np.UID = p.Name, types.UID("nodepool/"+p.Name)
 	if np.Spec.Replicas != nil {
@@ -72,20 +65,6 @@ type manifest struct {
 			} `json:"spec"`
 		} `json:"template"`
 	} `json:"spec"`
-}
-
-// fill sets what a pool without a manifest says.
-func fill(np *v1.NodePool, p *autoscale.Pool) {
-	if p.Weight > 0 {
-		np.Spec.Weight = &p.Weight
-	}
-	np.Spec.Limits = v1.Limits(p.Limits)
-	np.Spec.Template.Labels = p.Labels
-	np.Spec.Template.Spec.Taints = p.Taints
-	for _, r := range p.Requirements {
-		np.Spec.Template.Spec.Requirements = append(np.Spec.Template.Spec.Requirements,
-			v1.NodeSelectorRequirementWithMinValues{Key: r.Key, Operator: r.Operator, Values: r.Values})
-	}
 }
 
 // requirementLabels returns the labels that requirements give to each machine: of several values, the first by name.

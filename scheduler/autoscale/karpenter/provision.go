@@ -150,7 +150,7 @@ const maxNotes = 200
 
 // note counts a pod that Karpenter finds no place for, once.
 func (s *scaler) note(p *corev1.Pod, err error) {
-	i := slices.IndexFunc(s.store.waiting, func(w *pending) bool { return w.pod.UID == p.UID })
+	i := slices.IndexFunc(s.store.waiting, func(w *entry) bool { return w.pod.UID == p.UID })
 	if i < 0 || s.store.waiting[i].noted {
 		return
 	}

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -23,10 +25,10 @@ import (
 type store struct {
 	client.Client
 	pools    []v1.NodePool
-	daemons  []appsv1.DaemonSet
-	budgets  []policyv1.PodDisruptionBudget
+	daemons  []*corev1.Pod // one of each DaemonSet
+	budgets  []*policyv1.PodDisruptionBudget
 	machines []*machine // by name
-	waiting  []*pending // the longest waiting first
+	waiting  []*entry   // the longest waiting first
 }
 
 // machine returns a machine by its name, or nil.
@@ -76,17 +78,19 @@ func (s *store) List(_ context.Context, list client.ObjectList, opts ...client.L
 	case *v1.NodePoolList:
 		list.Items = slices.Clone(s.pools)
 	case *policyv1.PodDisruptionBudgetList:
-		list.Items = slices.Clone(s.budgets)
+		for _, b := range s.budgets {
+			list.Items = append(list.Items, policyv1.PodDisruptionBudget{ObjectMeta: b.ObjectMeta, Spec: b.Spec, Status: b.Status})
+		}
 	case *appsv1.DaemonSetList:
-		list.Items = nil
-		for i := range s.daemons {
-			list.Items = append(list.Items, *s.daemons[i].DeepCopy())
+		for _, p := range s.daemons {
+			d := appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}
+			d.Spec.Template.Spec = *p.Spec.DeepCopy() // Karpenter changes it
+			d.Spec.Template.Spec.NodeName, d.Spec.Template.Spec.Volumes = "", nil
+			list.Items = append(list.Items, d)
 		}
 	case *corev1.PodList:
-		o := (&client.ListOptions{}).ApplyOptions(opts)
-		list.Items = s.pods(o)
-	case *corev1.NamespaceList:
-		list.Items = nil // a record has no labels of namespaces
+		list.Items = s.pods((&client.ListOptions{}).ApplyOptions(opts))
+	case *corev1.NamespaceList: // a record has no labels of namespaces
 	default:
 		return fmt.Errorf("karpenter: nothing is known about %T", list)
 	}
@@ -94,40 +98,32 @@ func (s *store) List(_ context.Context, list client.ObjectList, opts ...client.L
 }
 
 // pods returns the pods that options select.
-func (s *store) pods(o *client.ListOptions) []corev1.Pod {
-	var out []corev1.Pod
-	add := func(p *corev1.Pod) {
-		if o.Namespace != "" && p.Namespace != o.Namespace || o.LabelSelector != nil && !o.LabelSelector.Matches(labelsOf(p)) {
-			return
-		}
-		if slices.ContainsFunc(p.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool { return len(c.MatchLabelKeys) > 0 }) {
-			p = p.DeepCopy() // Karpenter adds to its selectors
-		}
-		out = append(out, *p)
-	}
-	node, byNode := "", false
-	if o.FieldSelector != nil {
-		node, byNode = o.FieldSelector.RequiresExactMatch("spec.nodeName")
-	}
-	if byNode && node != "" {
-		if m := s.machine(node); m != nil {
-			out = make([]corev1.Pod, 0, len(m.pods))
-			for _, p := range m.pods {
-				add(p)
+func (s *store) pods(o *client.ListOptions) (out []corev1.Pod) {
+	add := func(from []*entry) {
+		for _, e := range from {
+			p := e.pod
+			if o.Namespace != "" && p.Namespace != o.Namespace || o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(p.Labels)) {
+				continue
 			}
+			if slices.ContainsFunc(p.Spec.TopologySpreadConstraints, hasLabelKeys) {
+				p = p.DeepCopy() // Karpenter adds to its selectors
+			}
+			out = append(out, *p)
+		}
+	}
+	if o.FieldSelector != nil {
+		if node, is := o.FieldSelector.RequiresExactMatch("spec.nodeName"); !is || node == "" {
+			add(s.waiting)
+		} else if m := s.machine(node); m != nil {
+			add(m.pods)
 		}
 		return out
 	}
-	for _, p := range s.waiting {
-		add(p.pod)
-	}
-	if byNode {
-		return out
-	}
+	add(s.waiting)
 	for _, m := range s.machines {
-		for _, p := range m.pods {
-			add(p)
-		}
+		add(m.pods)
 	}
 	return out
 }
+
+func hasLabelKeys(c corev1.TopologySpreadConstraint) bool { return len(c.MatchLabelKeys) > 0 }

@@ -7,11 +7,7 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	podutils "sigs.k8s.io/karpenter/pkg/utils/pod"
@@ -19,11 +15,13 @@ import (
 	"gnnsched/scheduler/autoscale"
 )
 
-// pending is a pod without a node.
-type pending struct {
+// entry is a pod.
+type entry struct {
 	seen    *corev1.Pod // as the cluster has it
 	pod     *corev1.Pod // as Karpenter reads it
-	trigger time.Time   // when it asks for a batch again
+	known   bool        // whether Karpenter's state has it, as it is, on its node
+	came    bool        // whether it is new on its node
+	trigger time.Time   // when it asks for a batch again, while it waits
 	noted   bool        // whether the notes count it
 }
 
@@ -32,7 +30,11 @@ const dedupe = 10 * time.Second
 
 // sync tells Karpenter how the cluster differs from the last step. Equal pointers mean equal objects.
 func (s *scaler) sync(ctx context.Context, c *autoscale.Cluster) error {
-	s.syncObjects(c)
+	if !slices.Equal(s.store.daemons, c.Daemons) || !slices.Equal(s.store.budgets, c.Budgets) {
+		s.store.daemons, s.store.budgets = slices.Clone(c.Daemons), slices.Clone(c.Budgets)
+		s.cluster.MarkUnconsolidated()
+		s.changed()
+	}
 	old, next := s.store.machines, s.spare[:0]
 	for i := range c.Nodes {
 		name := c.Nodes[i].Object.Name
@@ -42,10 +44,10 @@ func (s *scaler) sync(ctx context.Context, c *autoscale.Cluster) error {
 		}
 		if len(old) > 0 && old[0].name == name {
 			next, old = append(next, old[0]), old[1:]
-			s.unbind(next[i], c.Nodes[i].Pods)
 		} else {
 			next = append(next, &machine{name: name})
 		}
+		s.match(next[i], c.Nodes[i].Pods)
 	}
 	for _, m := range old {
 		s.gone(m)
@@ -56,97 +58,63 @@ func (s *scaler) sync(ctx context.Context, c *autoscale.Cluster) error {
 		if err := s.update(ctx, m, &c.Nodes[i]); err != nil {
 			return err
 		}
-		if err := s.bind(ctx, m, c.Nodes[i].Pods); err != nil {
+		if err := s.bind(ctx, m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// syncObjects takes over DaemonSets and disruption budgets.
-func (s *scaler) syncObjects(c *autoscale.Cluster) {
-	if !slices.Equal(s.daemons, c.Daemons) {
-		s.daemons, s.store.daemons = slices.Clone(c.Daemons), nil
-		for _, p := range c.Daemons {
-			d := appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}
-			d.Spec.Template.Spec = *p.Spec.DeepCopy()
-			d.Spec.Template.Spec.NodeName, d.Spec.Template.Spec.Volumes = "", nil
-			s.store.daemons = append(s.store.daemons, d)
-		}
-		s.changed()
-	}
-	if !slices.Equal(s.budgets, c.Budgets) {
-		s.budgets, s.store.budgets = slices.Clone(c.Budgets), nil
-		for _, b := range c.Budgets {
-			s.store.budgets = append(s.store.budgets, policyv1.PodDisruptionBudget{ObjectMeta: b.ObjectMeta, Spec: b.Spec, Status: b.Status})
-		}
-		s.changed()
-		s.cluster.MarkUnconsolidated()
-	}
-}
-
 // gone forgets a machine and its pods.
 func (s *scaler) gone(m *machine) {
-	for _, p := range m.pods {
-		s.cluster.DeletePod(client.ObjectKeyFromObject(p))
-	}
+	s.forget(m.pods)
 	s.cluster.DeleteNode(m.name)
 	s.cluster.DeleteNodeClaim(m.name)
 	s.changed()
 }
 
-// unbind forgets the pods of a machine that are no longer on it.
-func (s *scaler) unbind(m *machine, now []*corev1.Pod) {
-	if slices.Equal(m.seen, now) {
+// forget tells Karpenter that pods are no more where they were.
+func (s *scaler) forget(pods []*entry) {
+	for _, e := range pods {
+		s.cluster.DeletePod(client.ObjectKeyFromObject(e.pod))
+	}
+}
+
+// match takes over the pods of a machine, and forgets those that left.
+func (s *scaler) match(m *machine, now []*corev1.Pod) {
+	if same(m.pods, now) {
 		return
 	}
-	stay := make(map[types.UID]bool, len(now))
-	for _, p := range now {
-		stay[uid(p)] = true
+	var left []*entry
+	m.pods, left = matched(m.pods, now, func(p *corev1.Pod) *corev1.Pod { return onNode(p, m.name) })
+	s.forget(left)
+	for _, e := range left {
+		s.podEvent(m, e.pod)
 	}
-	m.pods = slices.DeleteFunc(m.pods, func(p *corev1.Pod) bool {
-		if stay[p.UID] {
-			return false
-		}
-		s.cluster.DeletePod(client.ObjectKeyFromObject(p))
-		s.podEvent(m, p)
-		return true
-	})
+	m.fresh = true
 	s.changed()
 }
 
-// bind takes over the pods of a machine, after unbind.
-func (s *scaler) bind(ctx context.Context, m *machine, now []*corev1.Pod) error {
-	if slices.Equal(m.seen, now) {
+// bind tells Karpenter of the pods that came to a machine, after all are forgotten that left one.
+func (s *scaler) bind(ctx context.Context, m *machine) error {
+	if !m.fresh {
 		return nil
 	}
-	have := make(map[types.UID]int, len(m.pods))
-	for i, p := range m.pods {
-		have[p.UID] = i
-	}
-	before := make(map[types.UID]*corev1.Pod, len(m.seen))
-	for _, p := range m.seen {
-		before[uid(p)] = p
-	}
-	pods := make([]*corev1.Pod, 0, len(now))
-	for _, p := range now {
-		if i, is := have[uid(p)]; is && before[uid(p)] == p {
-			pods = append(pods, m.pods[i])
+	m.fresh = false
+	for _, e := range m.pods {
+		if e.known {
 			continue
 		}
-		bound := onNode(p, m.name)
-		pods = append(pods, bound)
-		if _, is := have[bound.UID]; !is {
-			s.podEvent(m, bound)
+		if e.known = true; e.came {
+			e.came = false
+			s.podEvent(m, e.pod)
 		}
 		if m.node != nil {
-			if err := s.cluster.UpdatePod(ctx, bound); err != nil {
+			if err := s.cluster.UpdatePod(ctx, e.pod); err != nil {
 				return err
 			}
 		}
 	}
-	m.pods, m.seen = pods, append(m.seen[:0], now...)
-	s.changed()
 	return nil
 }
 
@@ -162,36 +130,42 @@ func (s *scaler) podEvent(m *machine, p *corev1.Pod) {
 
 // syncWaiting takes over the pods that wait.
 func (s *scaler) syncWaiting(now []*corev1.Pod) {
-	if slices.EqualFunc(s.store.waiting, now, func(p *pending, q *corev1.Pod) bool { return p.seen == q }) {
+	if same(s.store.waiting, now) {
 		return
 	}
-	have := make(map[types.UID]*pending, len(s.store.waiting))
-	for _, p := range s.store.waiting {
-		have[p.pod.UID] = p
-	}
-	next := make([]*pending, 0, len(now))
-	for _, p := range now {
-		if len(p.Spec.SchedulingGates) > 0 {
-			continue
-		}
-		w := have[uid(p)]
-		delete(have, uid(p))
-		if w == nil || w.seen != p {
-			fresh := &pending{seen: p, pod: waiting(p)}
-			if w != nil {
-				fresh.trigger, fresh.noted = w.trigger, w.noted
-			}
-			w = fresh
-		}
-		next = append(next, w)
-	}
-	for _, p := range s.store.waiting {
-		if have[p.pod.UID] == p { // it got a node or went
-			s.cluster.DeletePod(client.ObjectKeyFromObject(p.pod))
-		}
-	}
+	next, left := matched(s.store.waiting, now, waiting)
+	s.forget(left)
 	s.store.waiting = next
 	s.changed()
+}
+
+func same(old []*entry, now []*corev1.Pod) bool {
+	return slices.EqualFunc(old, now, func(e *entry, p *corev1.Pod) bool { return e.seen == p })
+}
+
+// matched returns entries for the pods of now, as far as possible those of old, and the rest of old. A pod that changed is converted anew.
+func matched(old []*entry, now []*corev1.Pod, convert func(*corev1.Pod) *corev1.Pod) (next, left []*entry) {
+	have := make(map[types.UID]*entry, len(old))
+	for _, e := range old {
+		have[e.pod.UID] = e
+	}
+	next = make([]*entry, 0, len(now))
+	for _, p := range now {
+		e := have[uid(p)]
+		if delete(have, uid(p)); e == nil {
+			e = &entry{came: true}
+		}
+		if e.seen != p {
+			e.seen, e.pod, e.known = p, convert(p), false
+		}
+		next = append(next, e)
+	}
+	for _, e := range old {
+		if have[e.pod.UID] == e {
+			left = append(left, e)
+		}
+	}
+	return next, left
 }
 
 // uid identifies a pod, also one without a UID.
@@ -215,12 +189,10 @@ func onNode(p *corev1.Pod, node string) *corev1.Pod {
 // waiting returns a pod as kube-scheduler marks it after it found no node.
 func waiting(p *corev1.Pod) *corev1.Pod {
 	c := *p
-	c.UID, c.Spec.NodeName, c.Spec.Volumes = uid(p), "", nil
-	c.Status.Phase = corev1.PodPending
-	c.Status.Conditions = []corev1.PodCondition{
-		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
+	c.UID, c.Spec.NodeName, c.Spec.Volumes, c.Status.Phase = uid(p), "", nil, corev1.PodPending
+	c.Status.Conditions = nil
+	if len(p.Spec.SchedulingGates) == 0 {
+		c.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Reason: corev1.PodReasonUnschedulable}}
 	}
 	return &c
 }
-
-func labelsOf(p *corev1.Pod) labels.Set { return labels.Set(p.Labels) }

@@ -141,7 +141,12 @@ func (w *world) run(d time.Duration) string {
 	w.t.Helper()
 	for end := w.c.Now.Add(d); ; {
 		w.place()
-		at := w.step().Next
+		plan := w.step()
+		for len(plan.Start)+len(plan.Close)+len(plan.Open)+len(plan.Remove) > 0 {
+			w.place()
+			plan = w.step()
+		}
+		at := plan.Next
 		for i := range w.c.Nodes {
 			if n := &w.c.Nodes[i]; !n.Ready {
 				if ready := n.Started.Add(time.Minute); at.IsZero() || ready.Before(at) {
