@@ -28,8 +28,8 @@ type loop struct {
 	next      time.Time // of the ticks at which Karpenter looks
 	proposal  *proposal // what waits to be validated; nothing else is proposed meanwhile
 	examined  int       // generation of the last look that found nothing
-	wake      time.Time // when time alone may change what a look finds; zero: never
-	again     bool      // whether wake is for Karpenter's refresh only
+	reason    time.Time // since when, or from when on, a look may find something else; zero: never
+	again     bool      // whether that is for Karpenter's refresh only
 	nominated time.Time // until when machines are kept since pods are expected on them
 }
 
@@ -83,18 +83,14 @@ func (s *scaler) methods() []method {
 }
 
 // due returns when the loop has something to do, or zero.
-func (l *loop) due(generation int) time.Time {
+func (l *loop) due() time.Time {
 	switch {
 	case l.proposal != nil:
 		return l.proposal.due
-	case generation != l.examined:
-		return l.next
-	case l.wake.After(l.next):
-		return l.wake // the tick after it is found then
-	case !l.wake.IsZero():
-		return l.next
+	case l.reason.IsZero():
+		return l.reason
 	}
-	return time.Time{}
+	return l.next
 }
 
 // disrupt runs the loop as far as it is due.
@@ -115,14 +111,13 @@ func (s *scaler) disrupt(ctx context.Context, plan *autoscale.Plan) error {
 		}
 		return s.look(ctx, p.method+1)
 	}
-	for l.next.Before(s.now) {
+	if s.generation != l.examined && (l.reason.IsZero() || s.now.Before(l.reason)) {
+		l.reason = s.now
+	}
+	for l.next.Before(l.reason) { // those looks found nothing, as the one before
 		l.next = l.next.Add(l.poll)
 	}
-	if l.next.After(s.now) {
-		return nil
-	}
-	if s.generation == l.examined && (l.wake.IsZero() || s.now.Before(l.wake)) {
-		l.next = l.next.Add(l.poll)
+	if l.reason.IsZero() || s.now.Before(l.next) {
 		return nil
 	}
 	return s.look(ctx, 0)
@@ -133,15 +128,12 @@ func (s *scaler) look(ctx context.Context, from int) error {
 	l := &s.loop
 	var wake time.Time
 	for _, m := range s.store.machines {
-		if m.claim == nil || m.leaves {
-			continue
-		}
-		if at := s.consolidatable(m); !at.IsZero() && (wake.IsZero() || at.Before(wake)) {
-			wake = at
+		if m.claim != nil && !m.leaves {
+			wake = sooner(wake, s.consolidatable(m))
 		}
 	}
-	if l.nominated.After(s.now) && (wake.IsZero() || l.nominated.Before(wake)) {
-		wake = l.nominated
+	if l.nominated.After(s.now) {
+		wake = sooner(wake, l.nominated)
 	}
 	for i := from; i < len(l.methods); i++ {
 		cmd, err := s.propose(ctx, &l.methods[i])
@@ -160,7 +152,7 @@ func (s *scaler) look(ctx context.Context, from int) error {
 	if l.again = wake.IsZero() && !onlyRefresh; l.again {
 		wake = s.now.Add(refresh)
 	}
-	l.examined, l.wake, l.next = s.generation, wake, s.now.Add(l.poll)
+	l.examined, l.reason, l.next = s.generation, wake, s.now.Add(l.poll)
 	return nil
 }
 
@@ -235,7 +227,7 @@ func (s *scaler) finish(plan *autoscale.Plan) {
 			switch {
 			case m == nil:
 			case failed:
-				m.ours, m.leaves = false, false
+				m.leaves = false
 				plan.Open = append(plan.Open, m.name)
 			default:
 				plan.Remove = append(plan.Remove, m.name)

@@ -112,6 +112,19 @@ func TestDisruption(t *testing.T) {
 	}
 }
 
+// A look that the caller is late for is not left out.
+func TestLate(t *testing.T) {
+	w := newWorld(t, shop(pool("plain", atOnce, "")))
+	w.add(machineOf("n1", "m4", "a"), true)
+	for range 60 {
+		w.step()
+		w.c.Now = w.c.Now.Add(700 * time.Millisecond)
+	}
+	if got := strings.Join(w.log, "\n"); got != "  26s close n1\n  26s remove n1" {
+		t.Error(got)
+	}
+}
+
 // A command whose replacement gets lost is given up, and its nodes take pods again.
 func TestLostReplacement(t *testing.T) {
 	w := newWorld(t, shop(pool("plain", atOnce, "")))
@@ -140,7 +153,7 @@ func TestEqualStepsGiveEqualPlans(t *testing.T) {
 	play := func() string {
 		w := crowd(t, 12, `{"consolidateAfter": "30s", "budgets": [{"nodes": "50%"}]}`)
 		var out []string
-		for i := range 20 {
+		for i := range 8 {
 			w.c.Waiting = append(w.c.Waiting, pod(fmt.Sprintf("new-%d", i), fmt.Sprintf("%dm", 900+100*(i%7))))
 			n := &w.c.Nodes[i*5%len(w.c.Nodes)]
 			n.Pods = slices.Clone(n.Pods[min(len(n.Pods), 3):])
@@ -149,7 +162,7 @@ func TestEqualStepsGiveEqualPlans(t *testing.T) {
 		return strings.Join(out, "\n")
 	}
 	first := play()
-	for range 5 {
+	for range 2 {
 		if again := play(); again != first {
 			t.Fatalf("first:\n%s\nthen:\n%s", first, again)
 		}

@@ -8,6 +8,6 @@
 //
 // Each new machine is the cheapest offering that its NodeClaim allows. The order of equal prices is by the names of type and zone.
 //
-// Equal steps give equal plans, with one exception: Karpenter takes a random one of equally filled zones for a pod that is to be spread over
-// zones.
+// Equal steps give equal plans, on a busy machine too. There is one exception: for a pod that is to be spread over zones, Karpenter takes
+// a random one of the zones that have equally many pods.
 package karpenter

@@ -147,27 +147,20 @@ func (s *scaler) tick(now time.Time) {
 
 // next returns when to look again, in whole milliseconds and after now.
 func (s *scaler) next() time.Time {
-	var at time.Time
-	soonest := func(t time.Time) {
-		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
-			at = t
-		}
-	}
-	soonest(s.batch.due(&s.options))
+	at := sooner(s.batch.due(&s.options), s.loop.due())
 	for _, p := range s.store.waiting {
-		soonest(p.trigger)
+		at = sooner(at, p.trigger)
 	}
 	for _, m := range s.store.machines {
 		if m.leaves {
-			soonest(m.trigger)
+			at = sooner(at, m.trigger)
 		} else {
-			soonest(expiry(m))
+			at = sooner(at, expiry(m))
 		}
 	}
 	for _, c := range s.commands {
-		soonest(c.Command.CreationTimestamp.Add(s.queue.GetMaxRetryDuration() + time.Second))
+		at = sooner(at, c.CreationTimestamp.Add(s.queue.GetMaxRetryDuration()+time.Second))
 	}
-	soonest(s.loop.due(s.generation))
 	if at.IsZero() {
 		return at
 	}
@@ -175,6 +168,14 @@ func (s *scaler) next() time.Time {
 		at = s.now.Add(time.Millisecond)
 	}
 	return at
+}
+
+// sooner returns the earlier of two times. The zero time is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // expiry returns when a machine of a pool is too old, or zero.
@@ -202,8 +203,8 @@ func (s *scaler) remove(m *machine, plan *autoscale.Plan) {
 
 // close keeps pods from a machine.
 func (s *scaler) close(m *machine, plan *autoscale.Plan) {
-	if !m.ours {
-		m.ours, m.leaves = true, true
+	if !m.leaves {
+		m.leaves = true
 		plan.Close = append(plan.Close, m.name)
 		s.cluster.MarkForDeletion(m.providerID())
 		s.changed()

@@ -27,8 +27,7 @@ type machine struct {
 	ready  bool
 	closed bool
 
-	leaves  bool      // whether Karpenter takes it away, or someone else closed it
-	ours    bool      // whether a plan of ours closed it
+	leaves  bool      // whether Karpenter takes it away
 	trigger time.Time // when it asks for a batch again, while it leaves
 
 	pods  []*entry
@@ -66,13 +65,6 @@ func (s *scaler) update(ctx context.Context, m *machine, n *autoscale.Node) erro
 		if err := s.cluster.UpdateNode(ctx, m.node); err != nil {
 			return err
 		}
-	}
-	if foreign := m.claim != nil && n.Closed && !m.ours; foreign && !m.leaves {
-		m.leaves = true
-		s.cluster.MarkForDeletion(m.providerID())
-	} else if m.leaves && !foreign && !m.ours {
-		m.leaves = false
-		s.cluster.UnmarkForDeletion(m.providerID())
 	}
 	return nil
 }
@@ -120,10 +112,10 @@ func nodeOf(m *machine, n *autoscale.Node) *corev1.Node {
 		taint(corev1.TaintNodeNotReady)
 	}
 	node.Status.Conditions = []corev1.NodeCondition{ready}
+	if n.Closed {
+		taint(corev1.TaintNodeUnschedulable)
+	}
 	if m.claim == nil {
-		if n.Closed {
-			taint(corev1.TaintNodeUnschedulable)
-		}
 		return &node
 	}
 	for key, value := range m.claim.Labels {

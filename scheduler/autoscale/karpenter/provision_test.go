@@ -18,7 +18,7 @@ func inZone(zone string) func(*v1.Pod) {
 }
 
 func daemon(p *v1.Pod) {
-	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent"}}
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent"}}
 }
 
 func TestProvisioning(t *testing.T) {

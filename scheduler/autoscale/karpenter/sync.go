@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	podutils "sigs.k8s.io/karpenter/pkg/utils/pod"
@@ -179,7 +180,7 @@ func uid(p *corev1.Pod) types.UID {
 // onNode returns a pod as it runs on a node. Volumes are left out: a record has no claims of volumes.
 func onNode(p *corev1.Pod, node string) *corev1.Pod {
 	c := *p
-	c.UID, c.Spec.NodeName, c.Spec.Volumes = uid(p), node, nil
+	c.UID, c.Spec.NodeName, c.Spec.Volumes, c.OwnerReferences = uid(p), node, nil, owners(p)
 	if c.Status.Phase == "" || c.Status.Phase == corev1.PodPending {
 		c.Status.Phase = corev1.PodRunning
 	}
@@ -189,10 +190,24 @@ func onNode(p *corev1.Pod, node string) *corev1.Pod {
 // waiting returns a pod as kube-scheduler marks it after it found no node.
 func waiting(p *corev1.Pod) *corev1.Pod {
 	c := *p
-	c.UID, c.Spec.NodeName, c.Spec.Volumes, c.Status.Phase = uid(p), "", nil, corev1.PodPending
-	c.Status.Conditions = nil
+	c.UID, c.Spec.NodeName, c.Spec.Volumes, c.OwnerReferences = uid(p), "", nil, owners(p)
+	c.Status.Phase, c.Status.Conditions = corev1.PodPending, nil
 	if len(p.Spec.SchedulingGates) == 0 {
 		c.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Reason: corev1.PodReasonUnschedulable}}
 	}
 	return &c
+}
+
+// owners returns the owners of a pod with the version of their API, which a record lacks and Karpenter compares.
+func owners(p *corev1.Pod) []metav1.OwnerReference {
+	out := slices.Clone(p.OwnerReferences)
+	for i := range out {
+		if out[i].APIVersion == "" {
+			out[i].APIVersion = map[string]string{"DaemonSet": "apps/v1", "StatefulSet": "apps/v1", "ReplicaSet": "apps/v1"}[out[i].Kind]
+		}
+		if out[i].APIVersion == "" {
+			out[i].APIVersion = "v1"
+		}
+	}
+	return out
 }
