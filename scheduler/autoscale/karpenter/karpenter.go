@@ -41,14 +41,6 @@ func Singles(n int) Option {
 	}
 }
 
-// Features turns Karpenter's feature gates on and off, in the form of its flag: SpotToSpotConsolidation=true.
-func Features(gates string) Option {
-	return func(s *scaler) (err error) {
-		s.options.FeatureGates, err = karpenteroptions.ParseFeatureGates(gates)
-		return err
-	}
-}
-
 // scaler runs Karpenter.
 type scaler struct {
 	options     karpenteroptions.Options

@@ -5,6 +5,7 @@ package karpenter
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/awslabs/operatorpkg/status"
@@ -82,9 +83,7 @@ func (s *scaler) newClaim(np *v1.NodePool, l autoscale.Launch, started time.Time
 		claim.Status.Capacity, claim.Status.Allocatable = typ.Capacity, typ.Allocatable
 		claim.Labels[corev1.LabelInstanceTypeStable] = l.Type
 	}
-	if l.Zone != "" {
-		claim.Labels[corev1.LabelTopologyZone] = l.Zone
-	}
+	claim.Labels[corev1.LabelTopologyZone] = l.Zone // empty for a catalog without zones
 	claim.Labels[v1.CapacityTypeLabelKey] = capacityType(l.Spot)
 	claim.Labels[v1.NodePoolLabelKey] = np.Name
 	claim.Labels[corev1.LabelHostname] = l.Name
@@ -93,6 +92,9 @@ func (s *scaler) newClaim(np *v1.NodePool, l autoscale.Launch, started time.Time
 	claim.StatusConditions(status.WithClock(s.clock)).SetTrue(v1.ConditionTypeLaunched)
 	return claim
 }
+
+// priced are the labels by which Karpenter finds the price of a node. A recorded node may have other names in them than the catalog.
+var priced = []string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, v1.CapacityTypeLabelKey}
 
 // nodeOf returns the Node of a machine as Karpenter would find it.
 func nodeOf(m *machine, n *autoscale.Node) *corev1.Node {
@@ -119,7 +121,7 @@ func nodeOf(m *machine, n *autoscale.Node) *corev1.Node {
 		return &node
 	}
 	for key, value := range m.claim.Labels {
-		if _, is := node.Labels[key]; !is {
+		if _, is := node.Labels[key]; !is || slices.Contains(priced, key) {
 			node.Labels[key] = value
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
 	karpenteroptions "sigs.k8s.io/karpenter/pkg/operator/options"
 	podutils "sigs.k8s.io/karpenter/pkg/utils/pod"
@@ -96,9 +97,7 @@ func (s *scaler) schedule(ctx context.Context, plan *autoscale.Plan) error {
 	if len(s.batch.expects) > 0 {
 		s.nominated()
 	}
-	for p, err := range results.PodErrors {
-		s.note(p, err)
-	}
+	s.note(results.PodErrors)
 	for _, n := range results.NewNodeClaims {
 		if _, err := s.launch(n, plan); err != nil {
 			s.notes["pool "+n.NodePoolName+": "+err.Error()]++
@@ -148,18 +147,24 @@ type notes map[string]int
 // maxNotes bounds the number of different reasons.
 const maxNotes = 200
 
-// note counts a pod that Karpenter finds no place for, once.
-func (s *scaler) note(p *corev1.Pod, err error) {
-	i := slices.IndexFunc(s.store.waiting, func(w *entry) bool { return w.pod.UID == p.UID })
-	if i < 0 || s.store.waiting[i].noted {
-		return
+// note counts the pods that Karpenter finds no place for, each once.
+func (s *scaler) note(failed map[*corev1.Pod]error) {
+	reasons := make(map[types.UID]error, len(failed))
+	for p, err := range failed {
+		reasons[p.UID] = err
 	}
-	s.store.waiting[i].noted = true
-	reason := err.Error()
-	if _, is := s.notes[reason]; !is && len(s.notes) >= maxNotes {
-		reason = "further reasons"
+	for _, e := range s.store.waiting {
+		err := reasons[e.pod.UID]
+		if err == nil || e.noted {
+			continue
+		}
+		e.noted = true
+		reason := err.Error()
+		if _, is := s.notes[reason]; !is && len(s.notes) >= maxNotes {
+			reason = "further reasons"
+		}
+		s.notes[reason]++
 	}
-	s.notes[reason]++
 }
 
 // Notes says why pods found no machine when they first asked, the most frequent reason first.
