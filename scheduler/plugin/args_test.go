@@ -17,7 +17,6 @@ import (
 
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/plugin/canary"
-	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/preference"
 )
 

@@ -311,7 +311,10 @@ func TestReplicasTakeSeveralNodes(t *testing.T) {
 		b := newBed(t, profile, args, s.objects...)
 		b.load(t, mixedNodes(t))
 		for _, p := range []string{profile, defaultProfile} {
-			used := each.Set(b.deploy(t, p, s.pods["deployment"]))
+			used := map[string]bool{}
+			for _, name := range b.deploy(t, p, s.pods["deployment"]) {
+				used[name] = true
+			}
 			if len(used) != 3 {
 				t.Errorf("%s puts three replicas on %v", p, slices.Collect(maps.Keys(used)))
 			}

@@ -31,7 +31,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/eval/testbed"
@@ -386,7 +385,11 @@ func rowsOf(t *testing.T, dir string) map[string]record.Pod {
 	fatal.If(t, err)
 	pods, err := r.Pods()
 	fatal.If(t, err)
-	return each.By(pods, func(p record.Pod) string { return p.Namespace + "/" + p.Name })
+	out := map[string]record.Pod{}
+	for _, p := range pods {
+		out[p.Namespace+"/"+p.Name] = p
+	}
+	return out
 }
 
 // playAgain plays a record, and returns the pods of the record and their names on the cluster now.
