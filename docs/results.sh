@@ -4,6 +4,7 @@
 # .cache/results, whose figures go into the data files by hand.
 # `docs/results.sh curves`, or `make learning-curves`, reads the logs that `make train` left; COMMIT=HASH names the commit that trained, if it is another.
 # `DLRM=DIR docs/results.sh dlrm` plays the trace gpu-v2025 (ten minutes).
+# `SURF=FILE DLRM=DIR docs/results.sh cost` replays two traces with autoscalers (an hour).
 # `docs/results.sh example` trains the example in Python and judges it (an hour).
 # `docs/results.sh defrag` compares the searches for moves (half an hour), and `docs/results.sh records` on a record (ten minutes; needs jq).
 # SEEDS=10 plays fewer seeds, LARGE=5 fewer on large clusters. ONLY=REGEX plays only the sections and scenarios that match, such as ONLY=jobs.
@@ -159,6 +160,30 @@ dlrm() { # two days of the trace gpu-v2025 in the folder DLRM, with the scenario
 		play cpu.csv dlrm-machines waiting,unscheduled 'docs/results.sh dlrm' 6 1 --scenario "$tmp/dlrm-$n.yaml" --policies $policies
 	done
 }
+cost() { # what profiles cost with autoscalers, on jobs in SURF (columns arrival_s, lifetime_s, cores, cpu_mean_permille) and on services of the trace in DLRM (an hour; needs jq)
+	local name scaler at by='docs/results.sh cost'
+	awk -F, 'NR == 1 {print "name,arrival,lifetime,cpu_request,mem_request"; next}
+		{cpu = $3 * $4; print "job-" NR "," $1 "," $2 "," (cpu < 100 ? 100 : cpu) "m," $3 "Gi"}' "$SURF" >"$tmp/jobs.csv"
+	awk -F, 'NR == 1 || $2 == "CN" && substr($3, 5) % 8 == 0' "$DLRM"/disaggregated_DLRM_trace.csv >"$tmp/services.csv"
+	cat >"$tmp/services.yaml" <<-E
+		- {name: c96, resources: {cpu: 96, memory: 480Gi}, overhead: {}, offerings: [{zone: a, price: 4.8}]}
+		- {name: c192, resources: {cpu: 192, memory: 960Gi}, overhead: {}, offerings: [{zone: a, price: 9.6}]}
+	E
+	for name in jobs services; do
+		at=(--to 2000-01-02T00:00:00Z)
+		[ $name = jobs ] || at=(--types "$tmp/services.yaml" --from 2000-01-21T00:00:00Z --to 2000-01-23T00:00:00Z)
+		bin/gnnsched convert --log-dir '' --log-level error --out "$tmp/$name.record" "$tmp/$name.csv"
+		for scaler in karpenter:60s cluster-autoscaler; do
+			[[ "$name $scaler" =~ ${ONLY:-} ]] || continue
+			bin/gnnsched compare --log-dir '' --autoscaler $scaler --seeds "${SEEDS:-3}" "${at[@]}" --profile most-allocated --profile gnn "$tmp/$name.record" -o json |
+				jq -r --arg s "$name, ${scaler%:*}" '.rows[] as $r | $r.name as $n |
+					([["price a day", $r.figures.price_per_day], ["waiting pods", $r.figures.waiting_pods], ["median wait", $r.autoscaler.wait_p50_s], ["p95 of waits", $r.wait_p95_s],
+						["evicted", $r.autoscaler.evicted], ["core hours lost", $r.autoscaler.lost_core_hours], ["idle cores", $r.figures.idle_cores]][] | "cost,\($s),\($n),,\(.[0]),,\(.[1]),,,,"),
+					($r.differences.price_per_day // empty | select(.low) | "cost,\($s),\($n),default-scheduler,price a day,,\(.mean),\(.low),\(.high),,")' |
+				keep cost.csv cost "$by" "${SEEDS:-3} from 1"
+		done
+	done
+}
 curves() { # of the runs whose logs make train left
 	local log run
 	for log in logs/*-[0-9]*/train.log; do
@@ -227,7 +252,7 @@ records() { # the same on the record of a cluster of 40 nodes that runsim fills 
 }
 
 case ${1:-} in
-cpu | usage | gpu | dlrm | curves | example | defrag | records) "$1" ;;
-*) echo "usage: docs/results.sh cpu|usage|gpu|dlrm|curves|example|defrag|records" >&2 && exit 2 ;;
+cpu | usage | gpu | cost | dlrm | curves | example | defrag | records) "$1" ;;
+*) echo "usage: docs/results.sh cpu|usage|gpu|cost|dlrm|curves|example|defrag|records" >&2 && exit 2 ;;
 esac
 [ "$out" != . ] || go run ./docs/figures

@@ -64,9 +64,9 @@ func leftOf(r cluster.Resources) left {
 	return left{float64(r.MilliCPU), float64(r.Memory), float64(r.Pods)}
 }
 
-// of returns how many places there are for pods of a kind where so much is left: whole ones, and the square of the part of one that is there.
-// So the last piece that a place lacks is worth most.
-func (p *part) of(l *left) float64 { return squared(p.room(l)) }
+// of returns how many places there are for pods of a kind where so much is left: whole ones, and the eighth power of the part of one that is
+// there. So a node that lacks little is spared, and one that lacks much is as good as one without any part.
+func (p *part) of(l *left) float64 { return sharpened(p.room(l)) }
 
 // room returns how many pods the rest of a node has room for, their devices aside.
 func (p *part) room(l *left) float64 {
@@ -83,12 +83,15 @@ func (p *part) on(n *cluster.Node, asks *cluster.Resources, l *left) float64 {
 	if n.GPUs != nil {
 		idle = n.IdleDevices()
 	}
-	return squared(min(p.room(l), float64(idle)*p.gpu))
+	return sharpened(min(p.room(l), float64(idle)*p.gpu))
 }
 
-func squared(places float64) float64 {
+func sharpened(places float64) float64 {
 	whole := float64(int64(max(places, 0)))
-	return whole + (places-whole)*(places-whole)
+	part := places - whole
+	part *= part
+	part *= part
+	return whole + part*part
 }
 
 // partly returns the places of kind k on a node on which so much is left.

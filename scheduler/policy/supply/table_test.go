@@ -88,7 +88,7 @@ func TestTable(t *testing.T) {
 func TestPartsOfPlaces(t *testing.T) {
 	asks := cluster.Resources{MilliCPU: 4000, Memory: 4 << 30, Pods: 1}
 	p := partOf(&asks)
-	for cores, want := range map[float64]float64{0: 0, 1: 1. / 16, 2: 0.25, 3: 9. / 16, 4: 1, 6: 1.25, 8: 2, 400: 10} {
+	for cores, want := range map[float64]float64{0: 0, 1: math.Pow(0.25, 8), 2: math.Pow(0.5, 8), 3: math.Pow(0.75, 8), 4: 1, 6: 1 + math.Pow(0.5, 8), 8: 2, 400: 10} {
 		if got := p.of(&left{cpu: 1000 * cores, memory: 1 << 40, pods: 10}); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%v cores have %v places, want %v", cores, got, want)
 		}
