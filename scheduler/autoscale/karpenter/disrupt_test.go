@@ -218,3 +218,18 @@ func BenchmarkStep(b *testing.B) {
 		}
 	})
 }
+
+// Machines of a catalog without zones are consolidated too, whatever zone their labels name.
+func TestWithoutZones(t *testing.T) {
+	catalog := shop(pool("plain", atOnce, ""))
+	for i := range catalog.Types {
+		catalog.Types[i].Offerings = catalog.Types[i].Offerings[:1]
+		catalog.Types[i].Offerings[0].Zone = ""
+	}
+	w := newWorld(t, catalog)
+	w.add(machineOf("n1", "m8", ""), true, pod("p", "1500m"))
+	w.node("n1").Object.Labels[v1.LabelTopologyZone] = "eu-1a"
+	if got := w.run(2 * time.Minute); !strings.Contains(got, "start plain-000001 m2") || !strings.Contains(got, "remove n1") {
+		t.Error(got)
+	}
+}
