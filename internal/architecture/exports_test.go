@@ -9,7 +9,12 @@ import (
 )
 
 // exported are the names that stay exported although no other package uses them, with the reason.
-var exported = map[string]string{"scheduler/sim.Given.Leave": "workers get it as JSON"}
+var exported = map[string]string{
+	"scheduler/sim.Given.Leave":                                      "workers get it as JSON",
+	"scheduler/autoscale/karpenter.provider.GetInstanceTypes":        "Karpenter calls it",
+	"scheduler/autoscale/karpenter.provider.GetSupportedNodeClasses": "Karpenter calls it",
+	"scheduler/autoscale/karpenter.singles.ComputeCommands":          "Karpenter's interface has it",
+}
 
 // methodsOfInterfaces are methods that the standard library calls through its interfaces.
 var methodsOfInterfaces = []string{

@@ -76,6 +76,7 @@ func (s *scaler) newClaim(np *v1.NodePool, l autoscale.Launch, started time.Time
 	claim := t.ToNodeClaim()
 	claim.Name, claim.UID, claim.CreationTimestamp = l.Name, types.UID("nodeclaim/"+l.Name), metav1.Time{Time: started}
 	claim.Annotations = maps.Clone(t.Annotations)
+	claim.Spec.Requirements = nil // nothing reads them of a machine that exists, and Karpenter copies all claims many times a look
 	claim.Labels = requirementLabels(t.Spec.Requirements)
 	maps.Copy(claim.Labels, t.Labels)
 	if typ := s.provider.catalog[l.Type]; typ != nil {

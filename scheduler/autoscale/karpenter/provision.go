@@ -128,7 +128,6 @@ func (s *scaler) launch(n *scheduling.NodeClaim, plan *autoscale.Plan) (string, 
 	}
 	l.Pool = np.Name
 	claim := s.newClaim(np, l, s.now)
-	claim.Spec.Requirements, claim.Spec.Resources = wanted.Spec.Requirements, wanted.Spec.Resources
 	for key, value := range requirementLabels(wanted.Spec.Requirements) {
 		claim.Labels[key] = value
 	}
