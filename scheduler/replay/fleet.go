@@ -441,6 +441,9 @@ func (f *fleet) finish() {
 			f.count(m.Launch, float64(f.source.To-m.Started.UnixMilli())/3.6e6)
 		}
 	}
+	if x, tells := f.scaler.(interface{ Notes() []string }); tells {
+		f.out.Notes = append(f.out.Notes, x.Notes()...)
+	}
 	if unfit := f.catalog.Unfit(f.Waiting); len(unfit) > 0 {
 		f.out.Notes = append(f.out.Notes, fmt.Sprintf("%d pods that wait at the end, such as %s/%s, fit no machine of any pool",
 			len(unfit), unfit[0].Namespace, unfit[0].Name))

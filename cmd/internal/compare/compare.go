@@ -172,7 +172,7 @@ func playerOf(c *ucli.Context) (*player, error) {
 	return &player{
 		source: source, window: window, chosen: chosen, contenders: contenders, seeds: eval.Seeds(c.Uint64("seed"), n),
 		parts: len(contenders)*n + 1, courses: len(contenders) + 1,
-		config:  replay.Config{Objective: term, Prices: prices, Blocks: blocks, Seed: c.Uint64("seed")},
+		config: replay.Config{Objective: term, Prices: prices, Blocks: blocks, Seed: c.Uint64("seed")},
 	}, nil
 }
 

@@ -597,20 +597,19 @@ func TestAutoscaler(t *testing.T) {
 	if code, _, errs = execute(t, append([]string{"--html", page}, args...)...); code != exit.OK {
 		t.Errorf("code %d: %s", code, errs)
 	}
+	prices := filepath.Join(t.TempDir(), "prices.yaml")
+	if err := os.WriteFile(prices, []byte("nodes: {m: 1}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for say, args := range map[string][]string{
-		"did you mean cluster-autoscaler?": {"--autoscaler", "cluster-autoscalr", dir},
-		"choose one of least-waste":        {"--autoscaler", "cluster-autoscaler:cheapest", dir},
-		"add --autoscaler":                 {"--nodepools", pools, dir},
-		"prices are those of --types":      {"--autoscaler", "none", "--prices", types, dir},
-		"no such file":                     {"--autoscaler", "none", "--types", "nowhere.yaml", dir},
-		"pools: there are 0 NodePools":     {"--autoscaler", "none", "--nodepools", types, dir},
-		"types: json: cannot unmarshal":    {"--autoscaler", "none", "--types", pools, dir},
+		"did you mean cluster-autoscaler?":    {"--autoscaler", "cluster-autoscalr", dir},
+		"choose one of least-waste":           {"--autoscaler", "cluster-autoscaler:cheapest", dir},
+		"add --autoscaler":                    {"--nodepools", pools, dir},
+		"prices are those of --types":         {"--autoscaler", "none", "--prices", prices, dir},
+		"no such file":                        {"--autoscaler", "none", "--types", "nowhere.yaml", dir},
+		"pools: json: cannot unmarshal array": {"--autoscaler", "none", "--nodepools", types, dir},
+		"types: json: cannot unmarshal":       {"--autoscaler", "none", "--types", pools, dir},
 	} {
-		if say == "prices are those of --types" {
-			if err := os.WriteFile(types, []byte("nodes: {m: 1}"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
 		if code, _, errs := execute(t, args...); code != exit.Usage || !strings.Contains(errs, say) {
 			t.Errorf("%q: code %d: %s, want %s", args, code, errs, say)
 		}

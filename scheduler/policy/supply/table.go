@@ -64,8 +64,8 @@ func leftOf(r cluster.Resources) left {
 	return left{float64(r.MilliCPU), float64(r.Memory), float64(r.Pods)}
 }
 
-// of returns how many places there are for pods of a kind where so much is left: whole ones, and the eighth power of the part of one that is
-// there. So a node that lacks little is spared, and one that lacks much is as good as one without any part.
+// of returns how many places there are for pods of a kind where so much is left: whole ones, and the eighth power of the part of one.
+// So a node that lacks little of a place is spared, and one that lacks much is as good as one that has none of it.
 func (p *part) of(l *left) float64 { return sharpened(p.room(l)) }
 
 // room returns how many pods the rest of a node has room for, their devices aside.
@@ -162,8 +162,8 @@ func (r *row) kinds(yield func(int) bool) {
 	}
 }
 
-// Prices are two prices for each kind: Whole for each place that the kind loses, and Part for the room of a place that a pod takes, wherever
-// it runs among the nodes for the same kinds.
+// Prices are two prices for each kind: Whole for each place that the kind loses, and Part for the room of a place that a pod takes, on
+// whichever of the nodes for the same kinds it runs.
 type Prices struct{ Whole, Part []float64 }
 
 // Cost writes to cost what a pod that requests r would cost on the node of each row: the sum over the kinds of what it takes from them.
