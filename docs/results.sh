@@ -175,11 +175,11 @@ cost() { # what profiles cost with autoscalers, on jobs in SURF (columns arrival
 		bin/gnnsched convert --log-dir '' --log-level error --out "$tmp/$name.record" "$tmp/$name.csv"
 		for scaler in karpenter:60s cluster-autoscaler; do
 			[[ "$name $scaler" =~ ${ONLY:-} ]] || continue
-			bin/gnnsched compare --log-dir '' --autoscaler $scaler --seeds "${SEEDS:-3}" "${at[@]}" --profile most-allocated --profile gnn "$tmp/$name.record" -o json |
-				jq -r --arg s "$name, ${scaler%:*}" '.rows[] as $r | $r.name as $n |
+			bin/gnnsched compare --log-dir '' --autoscaler $scaler --seeds "${SEEDS:-3}" --workers 2 "${at[@]}" --profile most-allocated --profile gnn "$tmp/$name.record" -o json |
+				jq -r --arg s "$name-${scaler%%:*}" 'def short: . * 100 | round / 100; (.rows[0].figures.price_per_day) as $base | .rows[] as $r | $r.name as $n |
 					([["price a day", $r.figures.price_per_day], ["waiting pods", $r.figures.waiting_pods], ["median wait", $r.autoscaler.wait_p50_s], ["p95 of waits", $r.wait_p95_s],
-						["evicted", $r.autoscaler.evicted], ["core hours lost", $r.autoscaler.lost_core_hours], ["idle cores", $r.figures.idle_cores]][] | "cost,\($s),\($n),,\(.[0]),,\(.[1]),,,,"),
-					($r.differences.price_per_day // empty | select(.low) | "cost,\($s),\($n),default-scheduler,price a day,,\(.mean),\(.low),\(.high),,")' |
+						["evicted", $r.autoscaler.evicted], ["core hours lost", $r.autoscaler.lost_core_hours], ["idle cores", $r.figures.idle_cores]][] | "cost,\($s),\($n),,\(.[0]),,\(.[1] | short),,,,"),
+					($r.differences.price_per_day // empty | select(.low) | "cost,\($s),\($n),default-scheduler,price a day,,\(.mean | short),\(.low | short),\(.high | short),\(.mean / $base * 100 | short),")' |
 				keep cost.csv cost "$by" "${SEEDS:-3} from 1"
 		done
 	done

@@ -72,7 +72,7 @@ var may = map[string][]string{
 		"workload/record", "internal"},
 	"scheduler/defrag": {"scheduler/memcluster", "scheduler/plan", "scheduler/plugin/nodereservation",
 		"scheduler/replay", "workload/record", "internal"},
-	"scheduler/autoscale":           {"internal/cluster/kube"},
+	"scheduler/autoscale":           {"workload/record", "internal/cluster/kube"},
 	"scheduler/autoscale/karpenter": {"scheduler/autoscale"},
 	"scheduler/replay": {"scheduler/autoscale", "scheduler/decision", "scheduler/memcluster", "scheduler/objective", "scheduler/plugin",
 		"workload/record", "internal"},

@@ -13,6 +13,8 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
+
+	"gnnsched/workload/record"
 )
 
 // The labels of machines that Karpenter sets, which manifests of pods and pools name.
@@ -239,13 +241,13 @@ func keepsOut(t *v1.Taint) bool {
 // Recreated reports whether the pod's owner makes an evicted pod anew. Of a Job, the tries that are left are not looked at.
 func Recreated(p *v1.Pod) bool {
 	o := metav1.GetControllerOfNoCopy(p)
-	return o != nil && slices.Contains([]string{"ReplicaSet", "StatefulSet", "ReplicationController", "Deployment", "Job"}, o.Kind)
+	return o != nil && (o.Kind == record.KindJob || record.Makes(o.Kind))
 }
 
 // OfDaemonSet reports whether the pod belongs to its node.
 func OfDaemonSet(p *v1.Pod) bool {
 	o := metav1.GetControllerOfNoCopy(p)
-	return o != nil && o.Kind == "DaemonSet"
+	return o != nil && o.Kind == record.KindDaemonSet
 }
 
 // Unfit returns the pods that no machine of any pool could take, though it were empty.
