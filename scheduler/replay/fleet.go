@@ -30,9 +30,9 @@ type Scaling struct {
 func (s *Scaling) none() bool { return s == nil || s.New == nil }
 
 const (
-	between    = 1000                          // milliseconds between two looks of an autoscaler, at least
-	patience   = int64(15 * time.Minute / 1e6) // after which a machine that does not come is given back
-	mostStarts = 100_000                       // machines of a course; more is a fault of the autoscaler
+	between    = 1000           // milliseconds between two looks of an autoscaler, at least
+	patience   = 15 * 60 * 1000 // milliseconds after which a machine that does not come is given back
+	mostStarts = 100_000        // machines of a course; more is a fault of the autoscaler
 )
 
 // fleet is the machines of a course with an autoscaler.
@@ -50,11 +50,13 @@ type fleet struct {
 	looked   int64
 	due      int64 // the next look in the agenda; 0: none
 	changes  int64
+	price    float64 // of all machines, an hour
 }
 
 // machine is a machine that was started or was there at the beginning.
 type machine struct {
 	autoscale.Node
+	price  float64 // an hour
 	drains bool
 	gone   bool
 }
@@ -82,7 +84,8 @@ func newFleet(p *course, c *Scaling) (*fleet, error) {
 			unknown, example = unknown+1, cmp.Or(example, r.Name)
 			continue
 		}
-		m := &machine{Node: autoscale.Node{Object: n, Launch: l, Started: time.UnixMilli(p.source.From), Closed: r.Unschedulable}}
+		m := &machine{Node: autoscale.Node{Object: n, Launch: l, Started: time.UnixMilli(p.source.From), Closed: r.Unschedulable},
+			price: f.catalog.Price(l)}
 		f.machines, f.there[r.Name] = append(f.machines, m), m
 	}
 	if unknown > 0 {
@@ -141,9 +144,9 @@ func (p *course) daemonSets() (out []*v1.Pod) {
 	return out
 }
 
-// list makes the view anew, after machines came or went.
+// list makes the view and the price anew, after machines came or went.
 func (f *fleet) list() {
-	f.view = f.view[:0]
+	f.view, f.price = f.view[:0], 0
 	for _, m := range f.there {
 		f.view = append(f.view, m.Node)
 	}
@@ -151,6 +154,7 @@ func (f *fleet) list() {
 	clear(f.at)
 	for i := range f.view {
 		f.at[f.view[i].Object.Name] = i
+		f.price += f.there[f.view[i].Object.Name].price
 	}
 }
 
@@ -177,7 +181,7 @@ func (f *fleet) ready(row int) error {
 	if err := f.Node(nil, m.Object); err != nil {
 		return err
 	}
-	f.nodes[name], f.prices[name] = m.Object, f.catalog.Price(m.Launch)
+	f.nodes[name], f.prices[name] = m.Object, m.price
 	for _, d := range f.daemons {
 		if !autoscale.Admits(d, m.Object) {
 			continue
@@ -213,7 +217,8 @@ func (f *fleet) start(l autoscale.Launch) error {
 	case len(f.machines) >= mostStarts:
 		return fmt.Errorf("the autoscaler has started %d machines: it goes in circles", mostStarts)
 	}
-	m := &machine{Node: autoscale.Node{Object: f.catalog.Node(l), Launch: l, Started: time.UnixMilli(f.now)}}
+	m := &machine{Node: autoscale.Node{Object: f.catalog.Node(l), Launch: l, Started: time.UnixMilli(f.now)},
+		price: f.catalog.Price(l)}
 	row := len(f.machines)
 	f.machines, f.there[l.Name] = append(f.machines, m), m
 	f.out.Started++
@@ -469,13 +474,4 @@ func (f *fleet) left(p *v1.Pod) {
 		f.changed(m)
 	}
 	f.budgets.count(p, -1)
-}
-
-// bill returns the number of machines and what they cost an hour, with those that boot.
-func (f *fleet) bill() (machines, price float64) {
-	for i := range f.view {
-		machines++
-		price += f.catalog.Price(f.view[i].Launch)
-	}
-	return machines, price
 }

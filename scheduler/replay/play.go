@@ -132,7 +132,7 @@ func begin(ctx context.Context, s Source, c Config, real bool) (*course, error) 
 		waits: map[int]int64{},
 		ran:   map[int]bool{}, again: map[int]bool{}, used: map[string]int{}, nodes: map[string]*v1.Node{}, prices: map[string]float64{},
 		unknown: map[string]bool{},
-		now: s.From, changed: true,
+		now:     s.From, changed: true,
 	}
 	p.Preempts, p.Follow = true, p
 	for i := range s.Pods {
@@ -190,7 +190,7 @@ func (p *course) advance(now int64) error {
 		}
 		p.state[Waiting] = float64(len(p.since))
 		if p.fleet != nil {
-			p.state[Machines], p.state[Bill] = p.fleet.bill()
+			p.state[Machines], p.state[Bill] = float64(len(p.fleet.view)), p.fleet.price
 		}
 	}
 	if err := p.film(now); err != nil {
