@@ -73,7 +73,7 @@ func TestCluster(t *testing.T) {
 		"healthy": {fits, "", examinedNames(), exit.OK, []string{"ok    cluster        Kubernetes " + fits, "ok    rungnn rights  all ", "ok    ktop rights    all 4"}},
 		"denied": {fits, "leases", []string{"rungnn", "share", "record"}, exit.Kubeconfig,
 			[]string{"FAIL  rungnn rights", "get leases.coordination.k8s.io/gnnsched-gnn", "-> bind the roles of `gnnsched deploy --print`,",
-				"FAIL  share rights", "update leases.coordination.k8s.io/gnnsched-default-scheduler", "ok    record rights  all 14"}},
+				"FAIL  share rights", "update leases.coordination.k8s.io/gnnsched-default-scheduler", "ok    record rights  all 26"}},
 		"old server": {"v1.2.3", "", []string{"ktop"}, exit.Unreachable, []string{"FAIL  cluster        Kubernetes v1.2.3"}},
 		"hostile":    {"v1.36\x1b[2J\nFAIL everything", "", []string{"serve"}, exit.OK, []string{"v1.36[2J FAIL everything", "ok    serve rights"}},
 	} {

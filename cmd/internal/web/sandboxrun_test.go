@@ -442,7 +442,7 @@ func TestErrorsInWords(t *testing.T) {
 	for body, want := range map[string]string{
 		"": "it is no JSON object", "{": "it is no JSON object", `{"x"}`: "the body is not JSON", `[]`: "the body: want an object, got array",
 		`{"file":1}`:                      `no field is called "file"`,
-		`{"nodes":[{"count":1.5}]}`:       "nodes.count: want a whole number, got number 1.5",
+		`{"nodes":[{"count":1.5}]}`:       "nodes.0.count: want a whole number, got number 1.5",
 		`{"load":"high"}`:                 "load: want a number, got string",
 		`{"seed":-1}`:                     "seed: want a whole number of at least 0, got number -1",
 		`{"spread":1}`:                    "spread: want true or false, got number",
