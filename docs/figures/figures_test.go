@@ -68,9 +68,9 @@ func TestPagesAreFresh(t *testing.T) {
 // allowed are the numbers in the text of pages that are no figures, such as settings.
 var allowed = map[string][]string{
 	"README.md":      {"1,000", "0.95", "1.05", "1.19", "1.21", "1.27", "1.36", "1.37"}, // nodes, loads, releases of Go and Kubernetes
-	"cpu.md":         {"0.05", "1,000"},                                         // of p; nodes
-	"gpu.md":         {"1,213", "6,212"},                                        // machines and GPUs of the trace
-	"performance.md": {"1,000", "1,213", "10,800"},                              // candidates, nodes, pods
+	"cpu.md":         {"0.05", "1,000"},                                                 // of p; nodes
+	"gpu.md":         {"1,213", "6,212"},                                                // machines and GPUs of the trace
+	"performance.md": {"1,000", "1,213", "10,800"},                                      // candidates, nodes, pods
 }
 
 var (

@@ -25,7 +25,7 @@ const (
 	onDemand      = "on-demand"
 )
 
-// Catalog is what can be bought.
+// Catalog lists the types of machines that can be bought and the pools that may start them.
 type Catalog struct {
 	Types []Type
 	Pools []Pool   // those of higher weight first
@@ -261,7 +261,7 @@ func (c *Catalog) Unfit(pods []*v1.Pod) (out []*v1.Pod) {
 	}
 	for _, p := range pods {
 		x := known.of(p)
-		if !slices.ContainsFunc(machines, func(b *bin) bool { return b.left.holds(x.amounts) && Admits(p, b.node) }) {
+		if !slices.ContainsFunc(machines, func(b *bin) bool { return holds(b.left, x.amounts) && Admits(p, b.node) }) {
 			out = append(out, p)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"gnnsched/internal/cluster/kube"
 )
 
 // The settings of Cluster Autoscaler that its flags have by default.
@@ -159,14 +161,14 @@ func (a *clusterAutoscaler) daemons(c *Cluster, n *v1.Node) (out []*v1.Pod) {
 }
 
 // used returns the capacity of each pool's machines, with "nodes".
-func (a *clusterAutoscaler) used(c *Cluster) map[string]amounts {
-	out := map[string]amounts{}
+func (a *clusterAutoscaler) used(c *Cluster) map[string]kube.Quantities {
+	out := map[string]kube.Quantities{}
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
 		if out[n.Launch.Pool] == nil {
-			out[n.Launch.Pool] = amounts{}
+			out[n.Launch.Pool] = kube.Quantities{}
 		}
-		out[n.Launch.Pool].add(withCount(n.Object), 1)
+		out[n.Launch.Pool].Add(withCount(n.Object), 1)
 	}
 	return out
 }
@@ -174,15 +176,15 @@ func (a *clusterAutoscaler) used(c *Cluster) map[string]amounts {
 // nodesLimit is the key of a pool's limit for the number of its machines.
 const nodesLimit v1.ResourceName = "nodes"
 
-func withCount(n *v1.Node) amounts {
-	out := amountsOf(n.Status.Capacity)
+func withCount(n *v1.Node) kube.Quantities {
+	out := kube.QuantitiesIn(n.Status.Capacity)
 	out[nodesLimit] = 1
 	return out
 }
 
-// Within returns how many more machines like a node the pool may have, beside what it has.
-func (p *Pool) within(n *v1.Node, has amounts) int64 {
-	one, limits := withCount(n), amountsOf(p.Limits)
+// within returns how many more machines like a node the pool may have, beside what it has.
+func (p *Pool) within(n *v1.Node, has kube.Quantities) int64 {
+	one, limits := withCount(n), kube.QuantitiesIn(p.Limits)
 	if _, limited := limits[nodesLimit]; !limited {
 		limits[nodesLimit] = mostNodes
 	}
@@ -195,7 +197,7 @@ func (p *Pool) within(n *v1.Node, has amounts) int64 {
 	return out
 }
 
-// option is what a group would do for the waiting pods.
+// option says how many machines of a group would take how many waiting pods.
 type option struct {
 	group *group
 	nodes int
@@ -214,7 +216,7 @@ func (o option) compare(b option, expander string) int {
 }
 
 // estimate fills new machines of a group with the waiting pods, each with the first machine that takes it.
-func (a *clusterAutoscaler) estimate(c *Cluster, g *group, waiting []*v1.Pod, used map[string]amounts) option {
+func (a *clusterAutoscaler) estimate(c *Cluster, g *group, waiting []*v1.Pod, used map[string]kube.Quantities) option {
 	out := option{group: g}
 	pool := a.catalog.Pool(g.launch.Pool)
 	most := pool.within(g.node, used[pool.Name])
@@ -223,10 +225,10 @@ func (a *clusterAutoscaler) estimate(c *Cluster, g *group, waiting []*v1.Pod, us
 	var bins []*bin
 	first := 0 // bins before it are full for pods like the last one
 	var last *v1.Container
-	taken := amounts{}
+	taken := kube.Quantities{}
 	for _, p := range waiting {
 		x := a.sizes.of(p)
-		if !empty.left.holds(x.amounts) || !Admits(p, g.node) {
+		if !holds(empty.left, x.amounts) || !Admits(p, g.node) {
 			continue
 		}
 		if kind := &p.Spec.Containers[0]; kind != last {
@@ -243,12 +245,12 @@ func (a *clusterAutoscaler) estimate(c *Cluster, g *group, waiting []*v1.Pod, us
 			bins = append(bins, b)
 		}
 		out.pods++
-		taken.add(x.amounts, 1)
+		taken.Add(x.amounts, 1)
 	}
 	out.nodes = len(bins)
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
 		q := g.node.Status.Allocatable[name]
-		whole := float64(amountsOf(v1.ResourceList{name: q})[name]) * float64(max(out.nodes, 1))
+		whole := float64(kube.QuantitiesIn(v1.ResourceList{name: q})[name]) * float64(max(out.nodes, 1))
 		out.waste += (whole - float64(taken[name])) / whole
 	}
 	return out
@@ -363,7 +365,7 @@ func (a *clusterAutoscaler) elsewhere(n *Node, stay []*bin, gone map[*bin]bool) 
 		if i < 0 {
 			for _, m := range done {
 				x := a.sizes.of(m.pod)
-				if m.to.left.add(x.amounts, 1); x.alone {
+				if m.to.left.Add(x.amounts, 1); x.alone {
 					delete(m.to.alone, &m.pod.Spec.Containers[0])
 				}
 			}
@@ -375,8 +377,8 @@ func (a *clusterAutoscaler) elsewhere(n *Node, stay []*bin, gone map[*bin]bool) 
 }
 
 // utilisation returns the larger share of CPU and memory that is requested, or that of GPUs on nodes with some.
-func utilisation(n *v1.Node, left amounts) float64 {
-	whole := amountsOf(n.Status.Allocatable)
+func utilisation(n *v1.Node, left kube.Quantities) float64 {
+	whole := kube.QuantitiesIn(n.Status.Allocatable)
 	share := func(name v1.ResourceName) float64 { return 1 - float64(left[name])/float64(whole[name]) }
 	for name := range whole {
 		if strings.HasSuffix(string(name), "/gpu") && whole[name] > 0 {

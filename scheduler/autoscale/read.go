@@ -42,7 +42,7 @@ type offeringFile struct {
 	Requirements []v1.NodeSelectorRequirement `json:"requirements,omitempty"`
 }
 
-// poolFile is what is read of a NodePool.
+// poolFile has the fields of a NodePool that are read.
 type poolFile struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        metav1.ObjectMeta `json:"metadata"`

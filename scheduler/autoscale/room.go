@@ -10,23 +10,8 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// amounts are requests or what is left of a node, by resource: millicores for CPU, else units. Pods count as a resource.
-type amounts map[v1.ResourceName]int64
-
-func amountsOf(list v1.ResourceList) amounts {
-	out := make(amounts, len(list)+1)
-	for name, q := range list {
-		if name == v1.ResourceCPU {
-			out[name] = q.MilliValue()
-		} else {
-			out[name] = q.Value()
-		}
-	}
-	return out
-}
-
 // holds reports whether there is as much of everything.
-func (a amounts) holds(b amounts) bool {
+func holds(a, b kube.Quantities) bool {
 	for name, n := range b {
 		if n > a[name] {
 			return false
@@ -35,30 +20,23 @@ func (a amounts) holds(b amounts) bool {
 	return true
 }
 
-func (a amounts) add(b amounts, times int64) {
-	for name, n := range b {
-		a[name] += times * n
-	}
-}
-
 // sizes remembers what pods request. Pods that were made from one template share their containers, and so their entry.
 type sizes map[*v1.Container]size
 
-// size is what matters of a pod for a place on a node, its own constraints aside.
+// size tells whether a pod has room on a node, its own constraints aside.
 type size struct {
-	amounts
-	alone bool // no two of its kind may share a node
+	amounts kube.Quantities
+	alone   bool // no two of its kind may share a node
 }
 
 func (s sizes) of(p *v1.Pod) size {
 	if len(p.Spec.Containers) == 0 {
-		return size{amounts: amounts{v1.ResourcePods: 1}}
+		return size{amounts: kube.Quantities{v1.ResourcePods: 1}}
 	}
 	key := &p.Spec.Containers[0]
 	out, known := s[key]
 	if !known {
-		out = size{amountsOf(kube.RequestList(p)), alone(p)}
-		out.amounts[v1.ResourcePods] = 1
+		out = size{kube.QuantitiesOf(p), alone(p)}
 		s[key] = out
 	}
 	return out
@@ -84,13 +62,13 @@ func alone(p *v1.Pod) bool {
 // bin is a node to which pods are added in thought.
 type bin struct {
 	node  *v1.Node
-	left  amounts
+	left  kube.Quantities
 	alone map[*v1.Container]bool // kinds of which it can hold no second pod
 }
 
 // newBin returns a node with its pods.
 func (s sizes) newBin(n *v1.Node, pods []*v1.Pod) *bin {
-	b := &bin{node: n, left: amountsOf(n.Status.Allocatable), alone: map[*v1.Container]bool{}}
+	b := &bin{node: n, left: kube.QuantitiesIn(n.Status.Allocatable), alone: map[*v1.Container]bool{}}
 	for _, p := range pods {
 		b.put(p, s.of(p))
 	}
@@ -100,7 +78,7 @@ func (s sizes) newBin(n *v1.Node, pods []*v1.Pod) *bin {
 func (b *bin) clone() *bin { return &bin{b.node, maps.Clone(b.left), maps.Clone(b.alone)} }
 
 func (b *bin) put(p *v1.Pod, x size) {
-	b.left.add(x.amounts, -1)
+	b.left.Add(x.amounts, -1)
 	if x.alone {
 		b.alone[&p.Spec.Containers[0]] = true
 	}
@@ -108,7 +86,7 @@ func (b *bin) put(p *v1.Pod, x size) {
 
 // take adds a pod if it fits, and reports whether it did.
 func (b *bin) take(p *v1.Pod, x size) bool {
-	if !b.left.holds(x.amounts) || x.alone && b.alone[&p.Spec.Containers[0]] || !Admits(p, b.node) {
+	if !holds(b.left, x.amounts) || x.alone && b.alone[&p.Spec.Containers[0]] || !Admits(p, b.node) {
 		return false
 	}
 	b.put(p, x)

@@ -15,7 +15,7 @@ type Scaler interface {
 	Step(ctx context.Context, c *Cluster) (Plan, error)
 }
 
-// Cluster is what a Scaler sees.
+// Cluster is the state that a Scaler decides on.
 type Cluster struct {
 	Now     time.Time
 	Nodes   []Node    // by name, with those that boot
@@ -45,7 +45,7 @@ type Launch struct {
 	Spot bool
 }
 
-// Plan is what a Scaler wants done, in this order.
+// Plan lists the actions of a Scaler. They are done in the order of the fields.
 type Plan struct {
 	Start []Launch
 	Close []string // nodes that take no more pods

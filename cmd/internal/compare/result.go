@@ -60,11 +60,11 @@ type row struct {
 	Refused     int                `json:"refused,omitempty"`   // of all seeds together
 	// Differences are by figure. The present profile is compared with the real placements, and the others with the present profile.
 	Differences map[string]difference `json:"differences,omitempty"`
-	Scaled      *scaled               `json:"autoscaler,omitempty"`
+	Scaled      *activity             `json:"autoscaler,omitempty"`
 }
 
-// scaled is what an autoscaler did, as means over the courses.
-type scaled struct {
+// activity counts what an autoscaler did, in means over the courses.
+type activity struct {
 	P50           float64            `json:"wait_p50_s"`
 	Started       float64            `json:"started"`
 	Failed        float64            `json:"failed"`
@@ -75,9 +75,9 @@ type scaled struct {
 	Hours         map[string]float64 `json:"node_hours"` // by type
 }
 
-// scaledOf returns what the autoscaler did in the courses of a contender.
-func scaledOf(all runs) *scaled {
-	out := &scaled{Hours: map[string]float64{}}
+// activityOf returns what the autoscaler did in the courses of a contender.
+func activityOf(all runs) *activity {
+	out := &activity{Hours: map[string]float64{}}
 	n := float64(len(all))
 	for _, c := range all {
 		out.P50 += c.WaitQuantile(0.5) / n
@@ -109,7 +109,7 @@ func rowOf(v view, name string, all runs) row {
 		out.Figures[f.name] = f.of(whole)
 	}
 	if v.scaled {
-		out.Scaled = scaledOf(all)
+		out.Scaled = activityOf(all)
 	}
 	return out
 }

@@ -249,6 +249,36 @@ func PlaceInOrder(n *cluster.Node, pods []RunningPod) []cluster.DeviceSet {
 	return on
 }
 
+// Quantities are requests, or what a node offers or has left, of any resource: thousandths of cores, and bytes or pieces of others.
+type Quantities map[corev1.ResourceName]int64
+
+// QuantitiesIn returns the quantities in a resource list.
+func QuantitiesIn(list corev1.ResourceList) Quantities {
+	out := make(Quantities, len(list)+1)
+	for name, q := range list {
+		if name == corev1.ResourceCPU {
+			out[name] = q.MilliValue()
+		} else {
+			out[name] = q.Value()
+		}
+	}
+	return out
+}
+
+// QuantitiesOf returns what a pod takes of a node, one of the node's pods included.
+func QuantitiesOf(p *corev1.Pod) Quantities {
+	out := QuantitiesIn(RequestList(p))
+	out[corev1.ResourcePods] = 1
+	return out
+}
+
+// Add adds b so many times; -1 takes it away.
+func (a Quantities) Add(b Quantities, times int64) {
+	for name, n := range b {
+		a[name] += times * n
+	}
+}
+
 // Amounts holds the amounts of a Kubernetes resource list that this module uses: the capacity of a node or the request of a pod. A caller
 // that has these numbers already, such as a kube-scheduler plugin, fills it in without parsing quantities again.
 type Amounts struct {

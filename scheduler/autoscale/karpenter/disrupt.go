@@ -40,7 +40,7 @@ type method struct {
 	captured  *capture
 }
 
-// consolidation is what Karpenter's methods have in common here.
+// consolidation is one of Karpenter's methods of disruption.
 type consolidation interface {
 	disruption.Method
 	disruption.NodePoolTotalsSetter

@@ -30,34 +30,6 @@ import (
 	"gnnsched/internal/watched"
 )
 
-// amounts are requests or what a node offers, by resource: thousandths of cores, and bytes or pieces.
-type amounts map[v1.ResourceName]int64
-
-func amountsOf(list v1.ResourceList) amounts {
-	out := make(amounts, len(list)+1)
-	for name, q := range list {
-		if name == v1.ResourceCPU {
-			out[name] = q.MilliValue()
-		} else {
-			out[name] = q.Value()
-		}
-	}
-	return out
-}
-
-// requests returns what a pod takes of a node, one of the node's pods included.
-func requests(p *v1.Pod) amounts {
-	out := amountsOf(kube.RequestList(p))
-	out[v1.ResourcePods] = 1
-	return out
-}
-
-func (a amounts) add(b amounts) {
-	for name, n := range b {
-		a[name] += n
-	}
-}
-
 // holder is a pod that has a node, or is announced for one.
 type holder struct {
 	name    string
@@ -67,7 +39,7 @@ type holder struct {
 	at      int64 // the resource version with which it was first seen to have the node
 	newest  int64 // the last one
 	since   time.Time
-	amounts amounts
+	amounts kube.Quantities
 }
 
 // flight is a pod of this scheduler that has a node in its cache, and is not yet seen to be bound.
@@ -77,7 +49,7 @@ type flight struct {
 	number  int                // of the flights before
 	known   map[types.UID]bool // pods of other schedulers that counted when the node was chosen
 	told    bool               // it is announced, or soon will be
-	amounts amounts
+	amounts kube.Quantities
 }
 
 const (
@@ -133,7 +105,7 @@ func (l *ledger) set(p *v1.Pod, listed bool) {
 	h := &holder{
 		name: p.Namespace + "/" + p.Name, by: p.Spec.SchedulerName, node: p.Spec.NodeName, bound: p.Spec.NodeName != "",
 		at: watched.Version(p), newest: watched.Version(p),
-		since: l.clock.Now(), amounts: requests(p),
+		since: l.clock.Now(), amounts: kube.QuantitiesOf(p),
 	}
 	if !h.bound {
 		h.node = p.Status.NominatedNodeName
@@ -165,10 +137,10 @@ func (l *ledger) set(p *v1.Pod, listed bool) {
 
 // count counts a pod that was bound beyond its node's room. The caller holds the lock.
 func (l *ledger) count(h *holder) {
-	sum := amounts{}
+	sum := kube.Quantities{}
 	for _, o := range l.on[h.node] {
 		if o.bound {
-			sum.add(o.amounts)
+			sum.Add(o.amounts, 1)
 		}
 	}
 	if name := l.short(h.node, sum, h.amounts); name != "" {
@@ -180,12 +152,12 @@ func (l *ledger) count(h *holder) {
 
 // short returns a resource in asked whose sum exceeds the node's allocatable amount, or "". Resources that the node does not list
 // have no limit, since ResourceClaims may serve them.
-func (l *ledger) short(node string, sum, asked amounts) v1.ResourceName {
+func (l *ledger) short(node string, sum, asked kube.Quantities) v1.ResourceName {
 	n, err := l.nodes.Get(node)
 	if err != nil {
 		return ""
 	}
-	has := amountsOf(n.Status.Allocatable)
+	has := kube.QuantitiesIn(n.Status.Allocatable)
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		if most, limited := has[name]; limited && asked[name] > 0 && sum[name] > most {
 			return name
@@ -226,7 +198,7 @@ func (l *ledger) begin(p *v1.Pod, node string, known map[types.UID]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.number++
-	l.flights[p.UID] = &flight{uid: p.UID, node: node, number: l.number, known: known, amounts: requests(p)}
+	l.flights[p.UID] = &flight{uid: p.UID, node: node, number: l.number, known: known, amounts: kube.QuantitiesOf(p)}
 }
 
 // announced notes that a pod is going to be announced.
@@ -278,22 +250,22 @@ func (l *ledger) lacks(uid types.UID) v1.ResourceName {
 	if h := l.pods[uid]; h != nil && h.node == f.node && l.clock.Since(h.since) < fresh/2 {
 		at = h.at
 	}
-	sum, late := maps.Clone(f.amounts), amounts{}
+	sum, late := maps.Clone(f.amounts), kube.Quantities{}
 	for other, h := range l.on[f.node] {
 		if other == uid || !h.bound && (h.at > at || !l.counts(other, h)) {
 			continue
 		}
-		sum.add(h.amounts)
+		sum.Add(h.amounts, 1)
 		if !l.own[h.by] && !f.known[other] {
-			late.add(h.amounts)
+			late.Add(h.amounts, 1)
 		}
 	}
 	for _, o := range l.flights { // the rest of those that have the node in this scheduler's cache
 		if o.node == f.node && o.number < f.number && l.on[f.node][o.uid] == nil {
-			sum.add(o.amounts)
+			sum.Add(o.amounts, 1)
 		}
 	}
-	asked := amounts{}
+	asked := kube.Quantities{}
 	for name, n := range f.amounts {
 		asked[name] = min(n, late[name]) // what nobody took late is not short because of others
 	}
