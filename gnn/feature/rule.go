@@ -98,11 +98,13 @@ func NewRule(nodes []*cluster.Node, pod *cluster.Pod, running cluster.Resources)
 			continue
 		}
 		f.Nodes++
-		cpu, memory := cluster.Fraction(n.Counted().MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(n.Counted().Memory, n.Allocatable.Memory)
+		c := n.Counted()
+		cpu, memory := cluster.Fraction(c.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(c.Memory, n.Allocatable.Memory)
 		f.CPU.Add(cpu)
 		f.Memory.Add(memory)
 		f.skew.Add(cpu - memory)
-		offered, used = offered.Plus(n.Allocatable), used.Plus(n.Counted())
+		offered.MilliCPU, offered.Memory = offered.MilliCPU+n.Allocatable.MilliCPU, offered.Memory+n.Allocatable.Memory
+		used.MilliCPU, used.Memory, used.Pods = used.MilliCPU+c.MilliCPU, used.Memory+c.Memory, used.Pods+c.Pods
 		if k := &f.kinds; k.n < len(k.offers) && k.at(n.Allocatable) < 0 {
 			k.offers[k.n] = n.Allocatable
 			k.n++

@@ -108,6 +108,15 @@ func (n *Node) With(r Resources) Node {
 	return out
 }
 
+// Offers returns what the node offers to pods: nothing if it is cordoned or a control plane's. Taints of pools do not matter, as who
+// tolerates them waits too.
+func (n *Node) Offers() (out Resources) {
+	if !n.Unschedulable && !slices.ContainsFunc(n.Taints, Taint.ControlPlane) {
+		return n.Allocatable
+	}
+	return out
+}
+
 // Available reports whether the node admits pods without tolerations. Control-plane nodes usually
 // do not.
 func (n *Node) Available() bool { return n.Admits(nil) }

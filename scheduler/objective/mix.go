@@ -239,13 +239,10 @@ func (m Mix) Waiting() float64 {
 	return 0
 }
 
-// Capacity returns what the nodes offer that are neither cordoned nor a control plane's. Taints of pools do not matter: who tolerates them
-// waits too.
+// Capacity returns what the nodes offer.
 func Capacity(nodes []*cluster.Node) (out cluster.Resources) {
 	for _, n := range nodes {
-		if !n.Unschedulable && !slices.ContainsFunc(n.Taints, cluster.Taint.ControlPlane) {
-			out = out.Plus(n.Allocatable)
-		}
+		out = out.Plus(n.Offers())
 	}
 	return out
 }

@@ -435,12 +435,12 @@ func (*kindRecorder) until(sums []float64, decision int) float64 {
 // take takes a snapshot.
 func (r *kindRecorder) take(s *cluster.Snapshot) {
 	r.table.Sync(s)
-	r.stars.Look(s, &r.table)
+	r.stars.Look(&r.table)
 	x := snapshot{Cluster: slices.Clone(r.stars.Cluster()), Teacher: -1}
 	as := func(int) float64 { return 0 }
 	x.Nodes = r.stars.All(as)
 	if r.actors != nil {
-		r.actors.Look(s, &r.table)
+		r.actors.Look(&r.table)
 		x.Actor, x.Before = r.actors.All(as), r.stars.All(r.stars.Loses)
 		x.After = r.stars.All(func(k int) float64 { return r.stars.Loses(k) - 1 })
 	}

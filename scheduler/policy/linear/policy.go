@@ -111,11 +111,14 @@ func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 		f.energy = newEnergyView(s, pod)
 	}
 	l.last.Store(&f)
-	x := make([]float64, len(Features))
+	x, weights := make([]float64, len(Features)), l.weights
+	for len(weights) > 0 && weights[len(weights)-1] == 0 {
+		weights = weights[:len(weights)-1]
+	}
 	for i, v := range candidates {
 		f.features(s.Nodes[v], x)
 		var sum float64
-		for j, w := range l.weights {
+		for j, w := range weights {
 			sum += w * x[j]
 		}
 		scores[i] = float32(sum)

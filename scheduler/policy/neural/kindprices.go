@@ -49,7 +49,7 @@ const leastPrice = 1e-9
 
 // Prices implements supply.Pricer.
 func (p *kindPrices) Prices(s *cluster.Snapshot, t *supply.Table) ([]float64, error) {
-	p.stars.Look(s, t)
+	p.stars.Look(t)
 	p.session.Cluster(p.psi, p.stars.Cluster())
 	p.prices = slices.Grow(p.prices[:0], len(t.Kinds))[:len(t.Kinds)]
 	for k := range p.prices {
@@ -95,27 +95,19 @@ func NewKindStars(layout *feature.Layout, hears bool) *KindStars {
 	return &KindStars{layout: layout, hears: hears}
 }
 
-// Look makes Star and Cluster encode a snapshot and its table, which is up to date.
-func (e *KindStars) Look(s *cluster.Snapshot, t *supply.Table) {
-	capacity := objective.Capacity(s.Nodes)
-	var requested cluster.Resources
-	nodes := 0
-	for _, n := range s.Nodes {
-		if n.Available() {
-			requested = requested.Plus(n.Requested)
-			nodes++
-		}
-	}
+// Look makes Star and Cluster encode the nodes of a table that is up to date.
+func (e *KindStars) Look(t *supply.Table) {
+	requested, nodes := t.Requested, float64(t.Available)
 	e.sums = feature.Kinds{
-		CPU: cluster.Fraction(requested.MilliCPU, capacity.MilliCPU), Memory: cluster.Fraction(requested.Memory, capacity.Memory),
-		Nodes: float64(nodes), Running: float64(requested.Pods),
+		CPU: cluster.Fraction(requested.MilliCPU, t.Capacity.MilliCPU), Memory: cluster.Fraction(requested.Memory, t.Capacity.Memory),
+		Nodes: nodes, Running: float64(requested.Pods),
 	}
 	arrived := each.Sum(t.Kinds, func(k *cluster.Kind) float64 { return k.Arrived })
 	e.kinds = e.kinds[:0]
 	for i, k := range t.Kinds {
-		of, share := &t.Totals[i], objective.Share(k.Pod.Requests, capacity)
+		of, share := &t.Totals[i], objective.Share(k.Pod.Requests, t.Capacity)
 		x := feature.Kind{
-			Share: k.Arrived / max(arrived, 1), Waiting: k.Waiting, Size: share * float64(nodes),
+			Share: k.Arrived / max(arrived, 1), Waiting: k.Waiting, Size: share * nodes,
 		}
 		if e.hears {
 			x.Free, x.Places, x.Breadth = of.Free, of.Places, of.Nodes/max(t.Nodes, 1)

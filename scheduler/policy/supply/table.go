@@ -14,10 +14,31 @@ type Table struct {
 	Kinds  []*cluster.Kind
 	Totals []Total // by kind
 	Nodes  float64 // nodes on which pods of some kind may run
+	Sums
 
 	epoch cluster.Version
 	rows  []row  // by row of the snapshot
 	parts []part // by kind
+	taken []*taken
+	asked uint64 // calls of Cost
+}
+
+// taken is how many places pods of one size take from each kind on each node.
+type taken struct {
+	by       cluster.Resources
+	versions []cluster.Version // by row, of the node as it was looked at
+	places   []float64         // by row and kind
+	last     uint64            // the call of Cost that asked last
+}
+
+// mostTaken bounds the numbers of all sizes together: 32 MiB.
+const mostTaken = 4 << 20
+
+// Sums are what the nodes offer, and what pods on the nodes that admit pods without tolerations request.
+type Sums struct {
+	Capacity  cluster.Resources // as objective.Capacity
+	Requested cluster.Resources
+	Available int64 // nodes that admit pods without tolerations
 }
 
 // Total is a kind's places and nodes in the whole cluster.
@@ -30,6 +51,7 @@ type Total struct {
 // row is the places on a node.
 type row struct {
 	version cluster.Version
+	sums    Sums      // of this node
 	allows  uint64    // a bit for each kind of which pods may run there
 	free    []int32   // by kind
 	places  []int32   // by kind: if no pod ran
@@ -129,6 +151,9 @@ func (t *Table) Sync(s *cluster.Snapshot) {
 
 // add adds the places of a row to the totals, or subtracts them.
 func (t *Table) add(r *row, sign float64) {
+	t.Capacity = t.Capacity.Plus(r.sums.Capacity.Times(int64(sign)))
+	t.Requested = t.Requested.Plus(r.sums.Requested.Times(int64(sign)))
+	t.Available += int64(sign) * r.sums.Available
 	if r.allows != 0 {
 		t.Nodes += sign
 	}
@@ -141,7 +166,10 @@ func (t *Table) add(r *row, sign float64) {
 
 // look counts the places of a node.
 func (r *row) look(n *cluster.Node, t *Table) {
-	r.version, r.allows = n.Version, 0
+	r.version, r.allows, r.sums = n.Version, 0, Sums{Capacity: n.Offers()}
+	if n.Available() {
+		r.sums.Requested, r.sums.Available = n.Requested, 1
+	}
 	l := leftOf(n.Free())
 	for k, kind := range t.Kinds {
 		if n.Allows(&kind.Pod) == cluster.Fits && kind.Pod.Requests.Within(n.Allocatable) {
@@ -168,31 +196,70 @@ type Prices struct{ Whole, Part []float64 }
 
 // Cost writes to cost what a pod that requests r would cost on the node of each row: the sum over the kinds of what it takes from them.
 func (t *Table) Cost(s *cluster.Snapshot, rows []int32, r *cluster.Resources, at Prices, cost []float64) {
-	rooms := map[uint64]float64{} // by the kinds that a node allows
+	by, kinds := t.takenBy(r), len(t.Kinds)
+	rooms, room, last := map[uint64]float64{}, 0.0, uint64(0) // by the kinds that a node allows
 	for i, v := range rows {
 		row := &t.rows[v]
-		sum, known := rooms[row.allows]
-		if !known {
-			for k := range row.kinds {
-				sum += at.Part[k] * roomOf(&t.Kinds[k].Pod.Requests, r)
+		if row.allows != last {
+			var known bool
+			if room, known = rooms[row.allows]; !known {
+				for k := range row.kinds {
+					room += at.Part[k] * roomOf(&t.Kinds[k].Pod.Requests, r)
+				}
+				rooms[row.allows] = room
 			}
-			rooms[row.allows] = sum
+			last = row.allows
 		}
-		n := s.Nodes[v]
-		if r.TotalGPUMilli() > 0 {
-			with := n.With(*r)
-			n = &with
+		places := by.places[int(v)*kinds : int(v)*kinds+kinds]
+		if n := s.Nodes[v]; !n.Unchanged(by.versions[v]) {
+			by.versions[v] = n.Version
+			t.take(n, row, r, places)
 		}
-		of := s.Nodes[v]
-		l := left{float64(of.Allocatable.MilliCPU - of.Requested.MilliCPU - r.MilliCPU),
-			float64(of.Allocatable.Memory - of.Requested.Memory - r.Memory), float64(of.Allocatable.Pods - of.Requested.Pods - 1)}
-		for m := row.allows; m != 0; m &= m - 1 {
-			k := bits.TrailingZeros64(m)
-			if before := row.partly[k]; before > 0 {
-				sum += at.Whole[k] * max(before-t.partly(k, n, &l), 0)
-			}
+		sum := room
+		for k, p := range places {
+			sum += at.Whole[k] * p
 		}
 		cost[i] = sum
+	}
+}
+
+// takenBy returns what pods that request r take, of the nodes as they were when they were asked for last. The size that was not asked for
+// longest is forgotten, if there are too many.
+func (t *Table) takenBy(r *cluster.Resources) *taken {
+	t.asked++
+	oldest := 0
+	for i, x := range t.taken {
+		if x.by == *r {
+			x.last = t.asked
+			return x
+		}
+		if x.last < t.taken[oldest].last {
+			oldest = i
+		}
+	}
+	size := len(t.rows) * len(t.Kinds)
+	if len(t.taken) == 0 || len(t.taken) < min(mostTaken/max(size, 1), 2*len(t.Kinds)) {
+		t.taken = append(t.taken, &taken{versions: make([]cluster.Version, len(t.rows)), places: make([]float64, size)})
+		oldest = len(t.taken) - 1
+	}
+	x := t.taken[oldest]
+	x.by, x.last = *r, t.asked
+	clear(x.versions)
+	return x
+}
+
+// take writes how many places, with parts of places, a pod that requests r takes from each kind on a node.
+func (t *Table) take(n *cluster.Node, row *row, r *cluster.Resources, places []float64) {
+	clear(places)
+	after := n
+	if r.TotalGPUMilli() > 0 {
+		with := n.With(*r)
+		after = &with
+	}
+	l := left{float64(n.Allocatable.MilliCPU - n.Requested.MilliCPU - r.MilliCPU),
+		float64(n.Allocatable.Memory - n.Requested.Memory - r.Memory), float64(n.Allocatable.Pods - n.Requested.Pods - 1)}
+	for k := range row.kinds {
+		places[k] = max(row.partly[k]-t.partly(k, after, &l), 0)
 	}
 }
 
