@@ -11,6 +11,8 @@ import (
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
+
+	"gnnsched/internal/each"
 )
 
 // WriteTable writes the comparison for a terminal: the means of every metric, and the differences
@@ -21,22 +23,29 @@ func (c *Comparison) WriteTable(w io.Writer) error { return c.write(w, false) }
 func (c *Comparison) WriteMarkdown(w io.Writer) error { return c.write(w, true) }
 
 func (c *Comparison) write(w io.Writer, markdown bool) error {
-	p := c.page(markdown)
+	metrics := c.judged()
+	judged := Judge(c.Columns(metrics...)...)
+	p := c.page(markdown, metrics, judged)
 	p.Printf(":\n\n")
 	shown := slices.DeleteFunc(c.metrics(), func(m Metric) bool { return !c.Shows(m) })
 	p.Table(c.Table(c.Means(shown...)...))
 	if len(c.Results) > 1 {
-		rows := c.differences()
+		rows := c.differences(metrics, judged)
 		p.Printf("\nDifference from %s on the same %s\n\n", c.Results[0].Name, c.estimate(len(rows)-1))
 		p.Table(rows)
 	}
-	return c.end(p, w)
+	p.Printf("\n")
+	return p.Write(w)
 }
 
-// page begins a report.
-func (c *Comparison) page(markdown bool) *Page {
+// page begins a report: the thresholds' verdicts and the answer for the first of the metrics, then what was played.
+func (c *Comparison) page(markdown bool, metrics []Metric, judged [][]*Difference) *Page {
 	p := &Page{Markdown: markdown}
-	p.Title(c.Scenario.Name, c.Scenario.About)
+	lines := each.Map(c.Verdicts, Verdict.String)
+	if len(c.Results) > 1 {
+		lines = append(lines, c.answer(metrics[0], judged[0]))
+	}
+	p.Title(c.Scenario.Name, c.Scenario.About, lines...)
 	p.Printf("\n\nMeans over %s, less is better", c.seedsText())
 	if whereFilling(c) {
 		p.Printf(" (of allocations, more)")
@@ -44,13 +53,27 @@ func (c *Comparison) page(markdown bool) *Page {
 	return p
 }
 
-// end writes a report after its verdicts.
-func (c *Comparison) end(p *Page, w io.Writer) error {
-	for _, v := range c.Verdicts {
-		p.Printf("\n%s\n", v)
+// answer says in a line how the policies differ from the baseline in a metric, grouped by what the differences are worth.
+func (c *Comparison) answer(m Metric, all []*Difference) string {
+	words := [...]string{"too few seeds to judge", "not told apart", "unclear", "below", "above"}
+	groups := make([][]string, len(words))
+	for i, d := range all {
+		if d == nil {
+			continue
+		}
+		amount := fmt.Sprintf("%+.*f", m.Digits, d.Mean)
+		if d.Relative != nil {
+			amount = fmt.Sprintf("%+.1f%%", 100**d.Relative)
+		}
+		groups[d.Mark] = append(groups[d.Mark], c.Results[i].Name+" "+amount)
 	}
-	p.Printf("\n")
-	return p.Write(w)
+	var parts []string
+	for _, mark := range [...]Mark{Lower, Higher, Unclear, None, Unmarked} {
+		if names := groups[mark]; len(names) > 0 {
+			parts = append(parts, fmt.Sprintf("%s (%s)", strings.Join(names, ", "), words[mark]))
+		}
+	}
+	return fmt.Sprintf("%s, %s against %s: %s.", c.Scenario.Name, m.Title, c.Results[0].Name, strings.Join(parts, "; "))
 }
 
 // WriteSummary writes the comparison for a terminal, a row for each policy: the means of
@@ -60,19 +83,20 @@ func (c *Comparison) WriteSummary(w io.Writer) error {
 	if len(c.Scenario.Objective) == 0 && whereFilling(c) {
 		return c.WriteMetrics(w, slices.DeleteFunc(slices.Clone(Filling), func(m Metric) bool { return !c.Shows(m) }), false)
 	}
-	p := c.page(false)
-	judged, metrics := Objective, []Metric{Objective, Unscheduled, metric("waited")}
+	metrics := []Metric{Objective, Unscheduled, metric("waited")}
 	if c.Scenario.Objective.Waiting() > 0 {
-		judged = metric("meanCost")
-		metrics = []Metric{judged, metric("waiting"), metric("imbalance"), Unscheduled}
+		metrics = []Metric{metric("meanCost"), metric("waiting"), metric("imbalance"), Unscheduled}
 	}
+	judged := Judge(c.Column(metrics[0]))
+	p := c.page(false, metrics, judged)
 	p.Printf(".%s\n\n", c.legend())
 	cells := c.Means(metrics...)
 	if len(c.Results) > 1 {
-		cells = append(cells, differenceCells(Judge(c.Column(judged))[0], judged.Digits, difference, interval, relative, "significant")...)
+		cells = append(cells, differenceCells(judged[0], metrics[0].Digits, difference, interval, relative, "significant")...)
 	}
 	p.Table(c.Table(cells...))
-	return c.end(p, w)
+	p.Printf("\n")
+	return p.Write(w)
 }
 
 // legend explains the columns of the difference.
@@ -105,7 +129,8 @@ func ParseMetrics(text string) (out []Metric, err error) {
 // WriteMetrics writes the comparison as one table with a row for each policy: for each of the metrics the mean, and the
 // difference from the baseline with its interval.
 func (c *Comparison) WriteMetrics(w io.Writer, metrics []Metric, markdown bool) error {
-	p := c.page(markdown)
+	judged := Judge(c.Columns(metrics...)...)
+	p := c.page(markdown, metrics, judged)
 	several := len(c.Results) > 1
 	switch {
 	case several && c.Samples() > 1:
@@ -117,26 +142,31 @@ func (c *Comparison) WriteMetrics(w io.Writer, metrics []Metric, markdown bool) 
 		p.Printf(":\n\n")
 	}
 	var cells []Cells
-	for k, all := range Judge(c.Columns(metrics...)...) {
+	for k, all := range judged {
 		if cells = append(cells, c.Means(metrics[k])...); several {
 			cells = append(cells, Cells{difference, func(i int) string { return all[i].Cell(metrics[k].Digits) }})
 		}
 	}
 	p.Table(c.Table(cells...))
-	return c.end(p, w)
+	p.Printf("\n")
+	return p.Write(w)
 }
 
-// differences returns the rows of WriteTable's second table.
-func (c *Comparison) differences() [][]string {
-	var metrics []Metric
+// judged returns the metrics of WriteTable's second table.
+func (c *Comparison) judged() (metrics []Metric) {
 	for _, name := range compared {
 		if m := metric(name); c.Shows(m) {
 			metrics = append(metrics, m)
 		}
 	}
+	return metrics
+}
+
+// differences returns the rows of WriteTable's second table.
+func (c *Comparison) differences(metrics []Metric, judged [][]*Difference) [][]string {
 	titles := []string{difference, interval, relative, adjusted}
 	rows := [][]string{append([]string{"metric", "policy"}, titles...)}
-	for k, all := range Judge(c.Columns(metrics...)...) {
+	for k, all := range judged {
 		for i, r := range c.Results[1:] {
 			rows = append(rows, append([]string{metrics[k].Title, r.Name}, all[i+1].Cells(metrics[k].Digits, titles...)...))
 		}
@@ -182,13 +212,18 @@ type Page struct {
 	err      error
 }
 
-// Title writes a name and a sentence about it.
-func (p *Page) Title(name, about string) {
+// Title writes the answers, then a name and a sentence about it; in Markdown the name is a heading above them.
+func (p *Page) Title(name, about string, answers ...string) {
 	if p.Markdown {
-		p.Printf("### %s\n\n%s.", name, about)
-	} else {
-		p.Printf("%s: %s.", name, about)
+		p.Printf("### %s\n\n", name)
 	}
+	for _, line := range answers {
+		p.Printf("%s\n\n", line)
+	}
+	if !p.Markdown {
+		p.Printf("%s: ", name)
+	}
+	p.Printf("%s.", about)
 }
 
 // Printf writes text.
