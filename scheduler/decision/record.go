@@ -297,6 +297,9 @@ type ClaimedDevice struct {
 type Candidate struct {
 	Node  string  `json:"node"`
 	Score float32 `json:"score"`
+	// Spread is how well the pod's replicas would be spread with the node, in 0 to 100 among the feasible ones, if nothing else is
+	// declared and default spreading is weighed against Score; 0 for all nodes otherwise.
+	Spread int64 `json:"spread,omitempty"`
 	// Read holds the policy's features of the node. It is nil for all but the best two and the default's choice, for
 	// policies that cannot tell, after a fallback, and unless the profile's decisions are recorded.
 	Read *policy.Reading `json:"read,omitempty"`

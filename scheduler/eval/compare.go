@@ -16,6 +16,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/sim"
 )
 
@@ -424,8 +425,9 @@ func Place(p policy.Policy, node *cluster.Node, pod *cluster.Pod) (on cluster.De
 // use buffer's memory.
 //
 // Preferences come first: a candidate that they do not leave to the policy has the score -Inf. The
-// policy scores all candidates, because its scores may depend on which there are. A policy.Upstream
-// has the scores of preferences added to its own instead.
+// policy scores all candidates, because its scores may depend on which there are. Default spreading is
+// weighed against its scores; see preference.Weigh. A policy.Upstream has the scores of preferences
+// added to its own instead.
 func Scores(env *sim.Env, p policy.Policy, buffer []float32) ([]float32, error) {
 	rows := env.Candidates()
 	scores := slices.Grow(buffer[:0], len(rows))[:len(rows)]
@@ -438,17 +440,20 @@ func Scores(env *sim.Env, p policy.Policy, buffer []float32) ([]float32, error) 
 		}
 		return scores, nil
 	}
-	if env.Preferences() == nil {
-		return scores, nil
-	}
-	next := 0
-	preferred := env.Preferred()
-	for i := range scores {
-		if next < len(preferred) && int(preferred[next]) == i {
-			next++
-		} else {
-			scores[i] = float32(math.Inf(-1))
+	var left []int32
+	if sums := env.PreferencesBy(preference.Weights{Taints: preference.Upstream.Taints}); sums != nil {
+		left = preference.Best(sums, nil)
+		next := 0
+		for i := range scores {
+			if next < len(left) && int(left[next]) == i {
+				next++
+			} else {
+				scores[i] = float32(math.Inf(-1))
+			}
 		}
+	}
+	if spread := env.PreferencesBy(preference.Weights{Spread: 1}); spread != nil {
+		preference.Weigh(scores, left, spread)
 	}
 	return scores, nil
 }

@@ -160,9 +160,9 @@ func TestRulesKeepRoom(t *testing.T) {
 	}
 }
 
-// Preferences come first: a policy chooses the best-scored of the preferred nodes. kube-scheduler instead adds its scores to the
-// preferences' scores. Both matter in the episode.
-func TestPreferencesComeFirst(t *testing.T) {
+// Default spreading is weighed against a policy's scores. kube-scheduler adds its own to those of all preferences. Both matter in the
+// episode.
+func TestPreferencesAreWeighed(t *testing.T) {
 	env := started(t, "hetero80", preference.First)
 	bestFit, kubernetes := named(t, "best-fit"), named(t, "kube-scheduler")
 	overruled, weighed := 0, 0
@@ -180,12 +180,12 @@ func TestPreferencesComeFirst(t *testing.T) {
 			weighed++
 		}
 		fatal.If(t, bestFit.Score(env.Snapshot(), env.Pending(), rows, own))
-		after := scores(t, env, bestFit)
-		for i := range after {
-			preferred := slices.Contains(env.Preferred(), int32(i))
-			if preferred && after[i] != own[i] || !preferred && !math.IsInf(float64(after[i]), -1) {
-				t.Fatalf("best-fit's score %v of candidate %d, preferred: %v, was %v", after[i], i, preferred, own[i])
-			}
+		after, want := scores(t, env, bestFit), slices.Clone(own)
+		if spread := env.PreferencesBy(preference.Weights{Spread: 1}); spread != nil {
+			preference.Weigh(want, nil, spread)
+		}
+		if !slices.Equal(after, want) {
+			t.Fatalf("best-fit's scores %v are %v, want %v", own, after, want)
 		}
 		if policy.Best(after) != policy.Best(own) {
 			overruled++

@@ -305,12 +305,14 @@ func choice(b *strings.Builder, r decision.Record) {
 		fmt.Fprintf(b, "%s %s %s among %d feasible nodes in %.0f µs.\n", by(r), tense(r, "chose", "would choose"), r.Node, r.Feasible, r.Latency)
 	}
 	if r.Preferred < r.Feasible {
-		fmt.Fprintf(b, "What manifests prefer, and the default spreading of replicas, left %d of them.\n", r.Preferred)
+		fmt.Fprintf(b, "What manifests prefer left %d of them.\n", r.Preferred)
 	}
 	switch {
 	case r.RunnerUp == "":
 	case r.Margin == nil:
 		fmt.Fprintf(b, "The chosen node is not among the best that are recorded: scores were equal, blended, or the scheduler explored.\n")
+	case *r.Margin < 0 && spreads(r):
+		fmt.Fprintf(b, "The policy scores %s %.4g higher; the default spreading of replicas outweighs that.\n", r.RunnerUp, -*r.Margin)
 	case *r.Margin < 0:
 		fmt.Fprintf(b, "Its score is %.4g below that of %s: other scores were blended in, or the scheduler explored.\n", -*r.Margin, r.RunnerUp)
 	default:
@@ -329,6 +331,13 @@ func choice(b *strings.Builder, r decision.Record) {
 	if r.Outcome != decision.Bound && r.Outcome != decision.Shadow {
 		b.WriteString("The scheduler had not heard that the pod was bound.\n")
 	}
+}
+
+// spreads reports whether replicas would be spread worse with the runner-up than with the chosen node.
+func spreads(r decision.Record) bool {
+	chosen, known := r.Find(r.Node)
+	up, others := r.Find(r.RunnerUp)
+	return known && others && chosen.Spread > up.Spread
 }
 
 // devices writes which devices the pod got, and which GPUs it would have got on the runner-up.
@@ -451,7 +460,7 @@ func differences(b *strings.Builder, r decision.Record, chosen decision.Candidat
 		fmt.Fprintf(b, "\nWhy %s and not %s: ", r.Node, name)
 		other, known := r.Find(name)
 		if !known {
-			b.WriteString("what manifests prefer, or the default spreading of replicas, kept that node from the policy.\n")
+			b.WriteString("what manifests prefer kept that node from the policy.\n")
 			continue
 		}
 		c, err := compare(chosen, other, net)

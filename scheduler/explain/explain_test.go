@@ -152,6 +152,19 @@ func TestText(t *testing.T) {
 	}
 }
 
+// Where default spreading outweighs the policy, that is said, and what the policy read is the difference of its own scores.
+func TestSpreadText(t *testing.T) {
+	r := recorded(t, linear.Tuned("linear"), 0)
+	r.Node, r.RunnerUp, r.Margin = r.Best[1].Node, r.Best[0].Node, new(float64(r.Best[1].Score-r.Best[0].Score))
+	const outweighs = "higher; the default spreading of replicas outweighs that."
+	for spread, want := range map[int64]bool{0: false, 100: true} {
+		r.Best[1].Spread = spread
+		if got := text(t, r, nil); strings.Contains(got, outweighs) != want || strings.Contains(got, "below that of") == want {
+			t.Errorf("%d points of spreading:\n%s", spread, got)
+		}
+	}
+}
+
 // A pod with claims has their devices by name, and the runner-up has the GPUs that it would have got there.
 func TestClaimsText(t *testing.T) {
 	r := recorded(t, linear.Tuned("linear"), 0)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -14,6 +15,7 @@ import (
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/neural"
+	"gnnsched/scheduler/policy/preference"
 )
 
 // decide lets the decider write the raw scores. If it fails, it sets s.reason. The time of a decision is that of seeing and of the
@@ -40,11 +42,28 @@ func (p *learnedScore) decide(ctx context.Context, s *scoring) error {
 			s.raw[i] = raw[l]
 		}
 	}
+	s.weigh()
 	v.took = time.Since(v.began)
 	p.metrics.duration.Observe(v.took.Seconds())
 	p.observer.scored(s)
 	p.metrics.spread.Observe(spread(s.raw))
 	return nil
+}
+
+// weigh sets the total, by which nodes are ranked, from the raw scores and default spreading.
+func (s *scoring) weigh() {
+	if s.total = s.raw; s.spread == nil {
+		return
+	}
+	s.total = slices.Clone(s.raw)
+	spread := s.spread
+	if s.left != nil {
+		spread = make([]int64, len(s.left))
+		for i, l := range s.left {
+			spread[i] = s.spread[l]
+		}
+	}
+	preference.Weigh(s.total, nil, spread)
 }
 
 // fallbackMessage begins the log line about decisions of upstream's scoring. It is logged at most every
@@ -54,7 +73,7 @@ const fallbackMessage = "Upstream's scoring decides instead of the "
 // scoreUpstream lets upstream's scoring decide among all feasible nodes, because the decider failed with failed, or the pod is of the
 // canary's rest. Preferences are part of upstream's scores.
 func (p *learnedScore) scoreUpstream(ctx context.Context, s *scoring, failed error) {
-	s.nodes, s.left, s.priority, s.raw = s.feasible, nil, nil, s.raw[:len(s.feasible)] // undoes keep
+	s.nodes, s.left, s.priority, s.raw, s.spread = s.feasible, nil, nil, s.raw[:len(s.feasible)], nil // undoes keep
 	s.upstream = true
 	if s.group == canary.Rest {
 		s.reason = "" // upstream decides in any case
@@ -64,6 +83,7 @@ func (p *learnedScore) scoreUpstream(ctx context.Context, s *scoring, failed err
 	if err := p.upstream.score(ctx, s); err != nil {
 		p.complain(ctx, s, "upstream", err, "A part of upstream's scoring is left out")
 	}
+	s.weigh()
 	p.observer.scored(s)
 }
 

@@ -312,7 +312,12 @@ func wishes(t rapid.TB, b *bed, pod *v1.Pod) map[string]int64 {
 	for _, n := range b.totals(t, defaultProfile, pod) {
 		for _, s := range n.Scores {
 			switch s.Name {
-			case names.NodeAffinity, names.InterPodAffinity, names.TaintToleration, names.PodTopologySpread:
+			case names.PodTopologySpread:
+				if len(pod.Spec.TopologySpreadConstraints) == 0 {
+					continue // it is the default's
+				}
+				fallthrough
+			case names.NodeAffinity, names.InterPodAffinity, names.TaintToleration:
 				out[n.Name] += s.Score
 			}
 		}
@@ -320,8 +325,8 @@ func wishes(t rapid.TB, b *bed, pod *v1.Pod) map[string]int64 {
 	return out
 }
 
-// On one cluster after another, the chosen node has the highest sum of the default profile's
-// preferences, and nodes with a lower sum have lower node scores.
+// On one cluster after another, the chosen node has the highest sum of the default profile's scores of
+// declared preferences, and nodes with a lower sum have lower node scores.
 func TestChosenNodeIsPreferred(t *testing.T) {
 	for _, args := range []Args{{Checkpoint: untrained(t, 5, nil)}, {Policy: "random"}} {
 		const profile = "prefers"
@@ -372,7 +377,7 @@ func TestRankedScores(t *testing.T) {
 				s.raw = append(s.raw, rapid.Float32Range(-3, 3).Draw(t, "raw"))
 			}
 		}
-		s.decider = noDecider{}
+		s.decider, s.total = noDecider{}, s.raw
 		out := make([]int8, len(s.priority))
 		s.rankedScores(out)
 		best := 0

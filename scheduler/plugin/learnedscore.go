@@ -80,7 +80,7 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle, reserved *res
 	if p.traffic, err = traffic.Start(ctx, args.Traffic, h, logger(ctx)); err != nil {
 		return nil, err
 	}
-	if p.preferences, err = newPreferences(ctx, args.Preferences, up, h); err != nil {
+	if p.preferences, err = newPreferences(ctx, args.Preferences, args.Learn != nil, up, h); err != nil {
 		return nil, err
 	}
 	if p.holds, err = nodereservation.Watch(h.SharedInformerFactory().Core().V1().Nodes().Informer(), clock.RealClock{}); err != nil {
@@ -88,7 +88,7 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle, reserved *res
 	}
 	logger(ctx).Info("Preferences of manifests", "profile", profile, "preferences", args.Preferences)
 	if args.spreadsBeforeTraffic() {
-		logger(ctx).Info("Upstream's default topology spread decides before traffic does, and pulls pods apart that talk to each other: "+
+		logger(ctx).Info("Upstream's default topology spread is weighed against traffic, and pulls pods apart that talk to each other: "+
 			"--preferences declared leaves it out", "profile", profile)
 	}
 	if err := p.chooseDecider(ctx, args); err != nil {

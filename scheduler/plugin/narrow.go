@@ -85,7 +85,8 @@ func (s *scoring) name(i int) string { return s.nodes[i].Node().Name }
 //
 // The weighted sum of the scores of NodeAffinity, InterPodAffinity, TaintToleration,
 // PodTopologySpread and DynamicResources, which knows the alternatives of claims, comes first, and only nodes with the highest sum are
-// left; see preference.Best.
+// left; see preference.Best. The default topology spread of pods that declare none is weighed against the decider's scores; see
+// preference.Weigh. Where a network learns from its own choices, it is part of the sum.
 //
 // ImageLocality cannot be treated like that. Nobody declares it, and a pod that starts on a node
 // brings its image there, so the pods of a job would follow the first one until its node is full.
@@ -95,6 +96,7 @@ func (s *scoring) name(i int) string { return s.nodes[i].Node().Name }
 type preferences struct {
 	upstream  *upstream
 	summed    []weighted
+	spread    []weighted // PodTopologySpread for pods that declare none; empty if it does not count or is summed
 	images    []weighted // ImageLocality; empty if it does not count
 	resources []weighted // what upstream weighs against it
 
@@ -104,7 +106,7 @@ type preferences struct {
 }
 
 // newPreferences returns the preferences of a mode; nil if the plugin has nothing to do with them.
-func newPreferences(ctx context.Context, mode preference.Mode, u *upstream, h fwk.Handle) (*preferences, error) {
+func newPreferences(ctx context.Context, mode preference.Mode, learns bool, u *upstream, h fwk.Handle) (*preferences, error) {
 	if mode != preference.First && mode != preference.Declared {
 		return nil, nil
 	}
@@ -114,7 +116,10 @@ func newPreferences(ctx context.Context, mode preference.Mode, u *upstream, h fw
 		case names.NodeAffinity, names.InterPodAffinity, names.TaintToleration, names.DynamicResources:
 			p.summed = append(p.summed, w)
 		case names.PodTopologySpread:
-			if mode == preference.Declared {
+			if mode == preference.First && !learns {
+				p.spread = []weighted{{w.ScorePlugin, 1}}
+			}
+			if mode == preference.Declared || !learns {
 				declared, err := declaredSpread(ctx, h)
 				if err != nil {
 					return nil, err
@@ -152,8 +157,15 @@ type pluginError struct {
 // narrow removes from s.nodes all nodes but those that the decider may choose. It keeps the priority of
 // the feasible nodes in s.priority if it removes any.
 func (p *preferences) narrow(ctx context.Context, s *scoring) (failed []pluginError) {
+	if len(s.pod.Spec.TopologySpreadConstraints) == 0 && len(p.spread) > 0 {
+		s.spread = make([]int64, len(s.nodes))
+		failed = p.add(ctx, s, p.spread, s.spread)
+		if slices.Max(s.spread) == slices.Min(s.spread) {
+			s.spread = nil
+		}
+	}
 	p.sum = append(p.sum[:0], make([]int64, len(s.nodes))...)
-	failed = p.add(ctx, s, p.summed, p.sum)
+	failed = append(failed, p.add(ctx, s, p.summed, p.sum)...)
 	p.priority = p.priority[:0]
 	for _, v := range p.sum {
 		p.priority = append(p.priority, v*(fwk.MaxNodeScore+1))

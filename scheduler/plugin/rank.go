@@ -9,10 +9,10 @@ import (
 	"gnnsched/scheduler/plugin/dra"
 )
 
-// byName turns the raw scores into node scores without the mirror. With ties, all best nodes get 100.
+// byName turns the totals into node scores without the mirror. With ties, all best nodes get 100.
 func (s *scoring) byName(pod uint64, ties bool) *scores {
 	out := &scores{pod: pod, row: make(map[string]int32, len(s.nodes)), byRow: make([]int8, len(s.nodes))}
-	toNodeScores(s.raw, out.byRow, s.name, ties)
+	toNodeScores(s.total, out.byRow, s.name, ties)
 	for i := range s.nodes {
 		out.row[s.name(i)] = int32(i)
 	}
@@ -82,7 +82,7 @@ func toHighScore(v int8) int8 {
 	return lowest + int8(int64(v)*(fwk.MaxNodeScore-1-int64(lowest))/(fwk.MaxNodeScore-1))
 }
 
-// rank turns the raw scores into the node scores of the feasible nodes. Upstream's scores do not need the mirror, which a failed decision
+// rank turns the totals into the node scores of the feasible nodes. Upstream's scores do not need the mirror, which a failed decision
 // may have left in a bad state; equal best nodes of a pod of the canary's rest all get 100, as in upstream's own profile.
 func (p *learnedScore) rank(s *scoring) *scores {
 	if s.upstream {
@@ -97,21 +97,21 @@ func (p *learnedScore) rank(s *scoring) *scores {
 	return &scores{pod: p.scored, row: p.mirror.row, byRow: byRow}
 }
 
-// nodeScores turns the raw scores into node scores of the feasible nodes.
+// nodeScores turns the totals into node scores of the feasible nodes.
 func (s *scoring) nodeScores(out []int8) {
 	if s.left == nil {
-		toNodeScores(s.raw, out, s.name, s.decider.randomTies())
+		toNodeScores(s.total, out, s.name, s.decider.randomTies())
 		return
 	}
 	s.rankedScores(out)
 }
 
-// rankedScores turns the raw scores of the nodes that the preferences left, and the priorities of the
+// rankedScores turns the totals of the nodes that the preferences left, and the priorities of the
 // others, into node scores of the feasible nodes.
 func (s *scoring) rankedScores(out []int8) {
 	toLowScores(s.priority, out)
-	list := make([]int8, len(s.raw))
-	toNodeScores(s.raw, list, s.name, s.decider.randomTies())
+	list := make([]int8, len(s.total))
+	toNodeScores(s.total, list, s.name, s.decider.randomTies())
 	for i, v := range list {
 		out[s.left[i]] = toHighScore(v)
 	}

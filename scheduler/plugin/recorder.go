@@ -92,7 +92,7 @@ type pending struct {
 
 // scored implements observer: it begins a decision.
 func (r *recorder) scored(s *scoring) {
-	best := decision.Best(s.raw, s.name)
+	best := decision.Best(s.total, s.name)
 	p := &pending{decision: decision.Decision{
 		Profile: r.profile,
 		Pod:     podOf(s.pod), At: s.view.began,
@@ -114,9 +114,18 @@ func (r *recorder) scored(s *scoring) {
 func (s *scoring) candidates(nodes []int) []decision.Candidate {
 	out := make([]decision.Candidate, len(nodes))
 	for k, i := range nodes {
-		out[k] = decision.Candidate{Node: s.nodes[i].Node().Name, Score: s.raw[i]}
+		out[k] = s.candidate(i)
 	}
 	return out
+}
+
+// candidate returns s.nodes[i] as a candidate, with its raw score.
+func (s *scoring) candidate(i int) decision.Candidate {
+	c := decision.Candidate{Node: s.name(i), Score: s.raw[i]}
+	if s.spread != nil {
+		c.Spread = s.spread[s.feasibleIndex(int32(i))]
+	}
+	return c
 }
 
 // record adds to a decision what only records need. best are the nodes of d.Best.
@@ -149,7 +158,7 @@ func (r *recorder) record(s *scoring, best []int, d *decision.Decision) {
 	if d.Default.Preferred = i >= 0; !d.Default.Preferred {
 		return
 	}
-	d.Default.Score = s.raw[i]
+	d.Default.Candidate = s.candidate(i)
 	known := slices.IndexFunc(d.Best, func(c decision.Candidate) bool { return c.Node == d.Default.Node })
 	if known >= 0 && d.Best[known].Read != nil {
 		d.Default.Candidate = d.Best[known]
@@ -168,7 +177,7 @@ func (r *recorder) compareWith(s *scoring, node string, asked *dra.Ask, d *decis
 	at := slices.IndexFunc(d.Best, func(c decision.Candidate) bool { return c.Node == node })
 	if at < 0 {
 		at = min(len(d.Best), decision.MaxBest-1)
-		d.Best = append(d.Best[:at], decision.Candidate{Node: node, Score: s.raw[i]})
+		d.Best = append(d.Best[:at], s.candidate(i))
 	}
 	if c := &d.Best[at]; c.Read == nil {
 		c.Read, c.Cards = r.reading(s, i), r.cards(s, i, asked)
@@ -283,7 +292,7 @@ func resultOf(d decision.Decision, bound bool) canary.Result {
 }
 
 // choice returns the index in ours.feasible of the node with upstream's highest total score, and the number of nodes
-// that have it. Of tied ones it is the node that ours scored best, and the first by name of those. It leaves ours as it is.
+// that have it. Of tied ones it is the node that ours ranks best, and the first by name of those. It leaves ours as it is.
 func (u *upstream) choice(ours *scoring) (at, ties int, err error) {
 	theirs := &scoring{state: ours.state.Clone(), pod: ours.pod, nodes: ours.feasible, raw: make([]float32, len(ours.feasible))}
 	if err := u.score(context.Background(), theirs); err != nil {
@@ -293,7 +302,7 @@ func (u *upstream) choice(ours *scoring) (at, ties int, err error) {
 	for i := range worth {
 		worth[i] = math.Inf(-1) // the preferences kept the node from the decider
 	}
-	for i, v := range ours.raw {
+	for i, v := range ours.total {
 		worth[ours.feasibleIndex(int32(i))] = float64(v)
 	}
 	at, most := -1, slices.Max(theirs.raw)

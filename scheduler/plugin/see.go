@@ -43,6 +43,8 @@ type scoring struct {
 	feasible []fwk.NodeInfo
 	nodes    []fwk.NodeInfo // the feasible ones that may be chosen
 	raw      []float32      // a score for each of nodes
+	spread   []int64        // of each feasible node, by default spreading; nil if all are equal or it does not count
+	total    []float32      // raw with the default spreading weighed in, by which nodes are ranked
 	left     []int32        // of each of nodes, its index in feasible; nil if all are left
 	priority []int64        // of each feasible node, by preferences; nil if all are left
 	decider  decider

@@ -27,7 +27,7 @@ type Policy interface {
 }
 
 // Upstream is a policy that stands for a profile of upstream's plugins, in which preferences are
-// further score plugins. Preferences come first for all other policies.
+// further score plugins. Declared preferences come first for all other policies.
 type Upstream interface {
 	Policy
 	// PreferenceWeights returns the weights of upstream's preference plugins: the total score of a node is the

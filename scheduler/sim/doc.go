@@ -34,8 +34,8 @@
 //
 // All pods of a generated deployment have the same owner, and prefer to be spread over nodes and
 // zones as by upstream's default constraints. A pod also prefers nodes without a PreferNoSchedule
-// taint that it does not tolerate. Preferences has upstream's scores of the candidates, and Preferred
-// the candidates that a policy may choose if preferences come first. Config.Preferences switches
+// taint that it does not tolerate. PreferencesBy has upstream's scores of the candidates, and Preferred
+// the candidates that an agent may choose if all preferences come first. Config.Preferences switches
 // them off.
 //
 // # Lost nodes

@@ -526,9 +526,10 @@ func (e *Env) PreferencesBy(w preference.Weights) []int64 {
 	return p.sums
 }
 
-// Preferred returns the indices of the candidates that preferences leave to a policy, ascending. It
-// is valid until Step, which also takes any other candidate: kube-scheduler's default profile weighs
-// preferences against resources.
+// Preferred returns the indices of the candidates that preferences, default spreading included, leave
+// to an agent that learns from its own choices, ascending. It is valid until Step, which also takes
+// any other candidate: default spreading is weighed against a policy's scores, and kube-scheduler's
+// default profile weighs all preferences against resources.
 func (e *Env) Preferred() []int32 {
 	p := e.preferences
 	p.best = p.best[:0]

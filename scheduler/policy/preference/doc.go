@@ -1,5 +1,5 @@
 // Package preference lets the preferences of manifests count: the modes that a user chooses from, the
-// rule by which preferences come first, and a copy of upstream's preference scores for the
+// rule by which declared preferences come first, how default spreading is weighed, and a copy of upstream's preference scores for the
 // simulator's nodes and pods.
 //
 // Inside kube-scheduler, upstream's own plugins compute the scores. The copy in this package has what

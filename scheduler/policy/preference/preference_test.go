@@ -53,6 +53,27 @@ func TestWhatCounts(t *testing.T) {
 	}
 }
 
+// A policy's best and worst node differ by a third of what the best and worst by default spreading may. Others than those left are as before.
+func TestWeigh(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		scores []float32
+		left   []int32
+		spread []int64
+		want   []float32
+	}{
+		{"by the policy, where spreading makes little difference", []float32{-7, -5, -6}, nil, []int64{90, 60, 100}, []float32{90, 93, 116.5}},
+		{"a policy to which all are equal", []float32{4, 4}, nil, []int64{100, 62}, []float32{100, 62}},
+		{"nodes that are left", []float32{9, 1, 3, 2}, []int32{1, 3}, []int64{0, 100, 0, 80}, []float32{9, 100, 3, 113}},
+		{"none left", []float32{9}, []int32{}, []int64{0}, []float32{9}},
+	} {
+		preference.Weigh(c.scores, c.left, c.spread)
+		if d := cmp.Diff(c.want, c.scores); d != "" {
+			t.Errorf("%s: %s", c.name, d)
+		}
+	}
+}
+
 // The sum is linear in the weights, and a plugin of weight 0 does not score.
 func TestWeights(t *testing.T) {
 	nodes := []*cluster.Node{{Name: "a", Zone: "x"}, {Name: "b", Zone: "y"},

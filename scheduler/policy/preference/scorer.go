@@ -195,7 +195,8 @@ type Mode string
 
 const (
 	// First lets the policy choose only among the nodes that upstream's preference plugins like
-	// best, upstream's default topology spread included.
+	// best. Upstream's default topology spread, which nobody declared, is weighed against the
+	// policy's scores; see Weigh.
 	First Mode = "first"
 	// Declared is First without what nobody declared: upstream's default topology spread and image
 	// locality. It is for clusters that are to be packed.
@@ -229,6 +230,32 @@ func (m *Mode) UnmarshalJSON(b []byte) error {
 		return nil
 	}
 	return json.Unmarshal(b, (*string)(m))
+}
+
+// policyRange is how far apart a policy's best and worst node are in points of default spreading, of which there are 100. By scores of
+// resources, in whose place a policy is, nodes of upstream's default profile differ by about as much: where an owner has few replicas, a
+// node without one is better than a node with one, and where it has many, their number hardly counts.
+const policyRange = 33
+
+// Weigh adds upstream's scores of default topology spread, in 0 to 100, to a policy's scores of the nodes with the given indices, or of
+// all nodes if left is nil. These are put on a scale of 0 to policyRange first.
+func Weigh(scores []float32, left []int32, spread []int64) {
+	at := func(k int) int { return k }
+	n := len(scores)
+	if left != nil {
+		at, n = func(k int) int { return int(left[k]) }, len(left)
+	}
+	low, high := float32(math.Inf(1)), float32(math.Inf(-1))
+	for k := range n {
+		low, high = min(low, scores[at(k)]), max(high, scores[at(k)])
+	}
+	for k := range n {
+		i, v := at(k), 0.0
+		if high > low {
+			v = (float64(scores[i]) - float64(low)) / (float64(high) - float64(low)) * policyRange
+		}
+		scores[i] = float32(v + float64(spread[i]))
+	}
 }
 
 // Best appends to rows the indices of the highest sums, in ascending order. Of all nodes these are
