@@ -161,7 +161,7 @@ func made(seeds int) *Comparison {
 		r := Result{Name: name}
 		for i := range seeds {
 			r.Outcomes = append(r.Outcomes, sim.Outcome{
-				Cost: 0.2 - 0.1*float64(k), CPUVariance: 0.01, CPUStd: 0.1 - 0.05*float64(k), MemoryStd: 0.2, Imbalance: 0.15 + 0.01*float64(k*i),
+				Cost: 0.2 - 0.1*float64(k), MeanCost: 0.3 + 0.15*float64(k), CPUVariance: 0.01, CPUStd: 0.1 - 0.05*float64(k), MemoryStd: 0.2, Imbalance: 0.15 + 0.01*float64(k*i),
 				NodesInUse: 10 - k, MeanNodesInUse: 9.5 - float64(k), Nodes: 10,
 				Arrived: 100, Placed: 98, Unscheduled: 2 + k*i, Waited: 4, Room: 0.25 + 0.5*float64(k),
 			})

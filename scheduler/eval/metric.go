@@ -73,7 +73,7 @@ var Metrics = []Metric{
 
 // compared names the metrics whose differences from the baseline the long table shows.
 var compared = []string{
-	"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "waiting", "nodesInUse", "zoneStd", "roomLost", "gpuIdle", "gpuIdleOverTime",
+	"meanCost", "cost", "cpuStd", "imbalance", "unscheduled", "waiting", "nodesInUse", "zoneStd", "roomLost", "gpuIdle", "gpuIdleOverTime",
 	"ordinaryImbalance", "throttled", "hotTime", "watts", "joulesOfWork", "resourcesUnused", "usageImbalance", "latency", "price",
 	"zoneTraffic", "overloadedLinks",
 }

@@ -171,7 +171,8 @@ func (s *search) best(ends []string, c sim.Config, arrived, out int) sim.Outcome
 		}
 	}
 	o := sim.Measure(nodes)
-	o.Cost, o.Arrived = least, arrived
+	o.Cost, o.MeanCost = least, least // no pod leaves, so the time after the fill has no length
+	o.Arrived = arrived
 	o.Placed = arrived - out
 	o.Unscheduled, o.Waited = out, out
 	return o

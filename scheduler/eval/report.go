@@ -55,6 +55,9 @@ func (c *Comparison) page(markdown bool, metrics []Metric, judged [][]*Differenc
 
 // answer says in a line how the policies differ from the baseline in a metric, grouped by what the differences are worth.
 func (c *Comparison) answer(m Metric, all []*Difference) string {
+	if m.Name == OverTime().Name {
+		m = OverTime()
+	}
 	words := [...]string{"too few seeds to judge", "not told apart", "unclear", "below", "above"}
 	groups := make([][]string, len(words))
 	for i, d := range all {
@@ -76,16 +79,23 @@ func (c *Comparison) answer(m Metric, all []*Difference) string {
 	return fmt.Sprintf("%s, %s against %s: %s.", c.Scenario.Name, m.Title, c.Results[0].Name, strings.Join(parts, "; "))
 }
 
-// WriteSummary writes the comparison for a terminal, a row for each policy: the means of
-// objective, unscheduled and waited, and the objective's difference from the baseline. An objective with waiting is that over time, beside
-// waiting and imbalance: who waits at the end says little. Without an objective it has the metrics of Filling.
+// OverTime is the metric that summaries and pages judge by: the objective over time, as who is ahead at the end says little.
+func OverTime() Metric {
+	m := metric("meanCost")
+	m.Title = Objective.Title + " " + m.Title
+	return m
+}
+
+// WriteSummary writes the comparison for a terminal, a row for each policy: the means of the objective over time, unscheduled and waited,
+// and the objective's difference from the baseline; with waiting in the objective that and imbalance. Without an objective it has the
+// metrics of Filling.
 func (c *Comparison) WriteSummary(w io.Writer) error {
 	if len(c.Scenario.Objective) == 0 && whereFilling(c) {
 		return c.WriteMetrics(w, slices.DeleteFunc(slices.Clone(Filling), func(m Metric) bool { return !c.Shows(m) }), false)
 	}
-	metrics := []Metric{Objective, Unscheduled, metric("waited")}
+	metrics := []Metric{OverTime(), Unscheduled, metric("waited")}
 	if c.Scenario.Objective.Waiting() > 0 {
-		metrics = []Metric{metric("meanCost"), metric("waiting"), metric("imbalance"), Unscheduled}
+		metrics = []Metric{OverTime(), metric("waiting"), metric("imbalance"), Unscheduled}
 	}
 	judged := Judge(c.Column(metrics[0]))
 	p := c.page(false, metrics, judged)
@@ -104,10 +114,7 @@ func (c *Comparison) legend() string {
 	if len(c.Results) < 2 {
 		return ""
 	}
-	text := " Difference from " + c.Results[0].Name + " in the objective"
-	if c.Scenario.Objective.Waiting() > 0 {
-		text += " over time"
-	}
+	text := " Difference from " + c.Results[0].Name + " in the objective over time"
 	if c.Samples() < 2 {
 		return text + "."
 	}

@@ -252,7 +252,7 @@ func (r *Run) Add(c *eval.Comparison) {
 			continue
 		}
 		if m.Name == overTime.Name {
-			m.Title = eval.Objective.Title + " " + m.Title
+			m = overTime
 		}
 		shown = append(shown, m)
 		s.Metrics = append(s.Metrics, Metric{Name: m.Name, Title: m.Title, Digits: m.Digits})
@@ -373,8 +373,8 @@ func verdictOn(r row, comparisons int) Verdict {
 }
 
 var (
-	overTime, _ = eval.FindMetric("meanCost")
-	waited, _   = eval.FindMetric("waited")
+	overTime  = eval.OverTime()
+	waited, _ = eval.FindMetric("waited")
 )
 
 // change describes a difference in parentheses.
