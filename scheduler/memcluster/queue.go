@@ -309,7 +309,10 @@ type Placements struct {
 
 	// Preempts lets pods that fit nowhere take the place of pods of lower priority, which then wait. Pods of DaemonSets wait for their node.
 	Preempts bool
-	devices  *allotment // nil: none
+	// Anew returns the pod that an owner makes in place of one that was preempted or whose node is gone; nil if none does. If Anew is nil, the
+	// pod itself waits again. Pods of DaemonSets always do.
+	Anew    func(*v1.Pod) *v1.Pod
+	devices *allotment // nil: none
 	// Follow receives the profile's actions; nil by default.
 	Follow Follower
 }
@@ -393,11 +396,7 @@ func (o *Placements) makeRoom(ctx context.Context, pod *v1.Pod) (node string, er
 	for _, v := range best.victims {
 		o.Remove(v.UID)
 		o.Follow.Preempted(v)
-		if daemon(v) {
-			o.enqueue(forNode(v))
-		} else {
-			o.enqueue(On(v, ""))
-		}
+		o.comeBack(v)
 	}
 	return best.node, nil
 }
@@ -458,6 +457,21 @@ func (o *Placements) lose(node string) {
 	for _, p := range lost {
 		o.Remove(p.UID)
 		o.Follow.Lost(p)
-		o.enqueue(On(p, ""))
+		o.comeBack(p)
+	}
+}
+
+// comeBack lets a pod wait again that left its node, or the one that its owner makes anew.
+func (o *Placements) comeBack(pod *v1.Pod) {
+	switch {
+	case daemon(pod):
+		pod = forNode(pod)
+	case o.Anew != nil:
+		pod = o.Anew(pod)
+	default:
+		pod = On(pod, "")
+	}
+	if pod != nil {
+		o.enqueue(pod)
 	}
 }

@@ -220,14 +220,21 @@ type Course struct {
 	Refused     int // pods that are left out because a plugin failed on them; Notes name some
 	Notes       []string
 
+	// What owners did; zero for records that know none.
+	FailedJobs int     // for want of tries
+	Unmade     int     // pods of the record that no owner made, because others of its pods waited or its Job had failed
+	OwnedHours float64 // of pods with an owner, as recorded
+	OffHours   float64 // by which the pods of each owner differ from these, over time
+
+	Abandoned     int     // pods that lost their node and that no owner makes anew; without owners or an autoscaler they wait again
+	LostCoreHours float64 // of pods that finish by themselves and lost their node: cores requested, times how long they had run
+
 	// What an autoscaler did; zero without one.
-	Started       int                // machines
-	Failed        int                // of these, those that never came
-	Interrupted   int                // spot machines that the provider took back
-	Evicted       int                // pods, one as often as it was
-	Abandoned     int                // evicted pods that no owner makes anew
-	LostCoreHours float64            // of evicted pods that finish by themselves: cores requested, times how long they had run
-	Hours         map[string]float64 // of machines, by type
+	Started     int                // machines
+	Failed      int                // of these, those that never came
+	Interrupted int                // spot machines that the provider took back
+	Evicted     int                // pods, one as often as it was
+	Hours       map[string]float64 // of machines, by type
 }
 
 // Whole returns the whole time as one block.

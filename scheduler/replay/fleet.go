@@ -303,7 +303,7 @@ func (f *fleet) look(ctx context.Context) error {
 	if err := f.drain(); err != nil {
 		return err
 	}
-	if err := f.Settle(ctx); err != nil {
+	if err := f.settle(ctx); err != nil {
 		return err
 	}
 	if !plan.Next.IsZero() {
@@ -385,13 +385,16 @@ func (f *fleet) evict(m *machine, p *v1.Pod) {
 		return
 	}
 	f.out.Evicted++
-	r := &f.source.Pods[row]
 	f.leftNode(row, m.Object.Name)
 	f.left(p)
-	if r.End == record.Succeeded || r.End == record.Failed {
-		f.out.LostCoreHours += f.hoursSince(p.Status.StartTime) * float64(r.MilliCPU) / 1000
-	}
+	f.lostWork(row, p)
 	delete(f.ends, row)
+	if f.owners != nil {
+		if next := f.owners.anew(p); next != nil {
+			f.Wait(next)
+		}
+		return
+	}
 	if !autoscale.Recreated(p) {
 		f.budgets.gone(p)
 		f.out.Abandoned++
@@ -452,9 +455,6 @@ func (f *fleet) finish() {
 	if unfit := f.catalog.Unfit(f.Waiting); len(unfit) > 0 {
 		f.out.Notes = append(f.out.Notes, fmt.Sprintf("%d pods that wait at the end, such as %s/%s, fit no machine of any pool",
 			len(unfit), unfit[0].Namespace, unfit[0].Name))
-	}
-	if f.out.Abandoned > 0 {
-		f.out.Notes = append(f.out.Notes, fmt.Sprintf("%d evicted pods have no owner that makes them anew; they are gone", f.out.Abandoned))
 	}
 }
 

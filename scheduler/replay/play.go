@@ -60,7 +60,8 @@ type course struct {
 	agenda  agenda
 	objects *objects
 	meter   *meter
-	fleet   *fleet // nil: nodes come and go as recorded
+	fleet   *fleet  // nil: nodes come and go as recorded
+	owners  *owners // nil: pods come and go as recorded
 	clock   *virtual
 	real    bool // pods get the nodes that they really got; otherwise the profile places them
 
@@ -144,6 +145,12 @@ func begin(ctx context.Context, s Source, c Config, real bool) (*course, error) 
 		}
 		p.agenda = p.fleet.events()
 	}
+	if real {
+		return p, nil
+	}
+	if p.owners = newOwners(p); p.owners != nil {
+		p.Anew = p.owners.anew
+	}
 	return p, nil
 }
 
@@ -161,7 +168,7 @@ func (p *course) run(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := p.Settle(ctx); err != nil {
+		if err := p.settle(ctx); err != nil {
 			return err
 		}
 		if p.fleet != nil {
@@ -172,6 +179,15 @@ func (p *course) run(ctx context.Context) error {
 		p.changed = true
 	}
 	return p.advance(p.source.To)
+}
+
+// settle lets pods get nodes, and owners go on, until nothing changes any more.
+func (p *course) settle(ctx context.Context) error {
+	for {
+		if err := p.Settle(ctx); err != nil || p.owners == nil || !p.owners.goOn() {
+			return err
+		}
+	}
 }
 
 // advance counts the time until now, in which nothing changed.
@@ -224,23 +240,32 @@ func (p *course) happens(e event) error {
 			p.fix(e.row)
 		}
 	case podArrives:
-		p.arrived(e.row)
+		p.arrived(e)
 	}
 	return nil
 }
 
-func (p *course) arrived(row int) {
-	r := &p.source.Pods[row]
-	if r.Daemon {
+func (p *course) arrived(e event) {
+	if p.source.Pods[e.row].Daemon {
 		return
 	}
+	if p.owners != nil {
+		if p.owners.was(e.row, true); !p.owners.arrives(e) {
+			return
+		}
+	}
+	p.queue(e.row)
+}
+
+// queue lets a pod of the record wait for its node.
+func (p *course) queue(row int) {
 	p.began[row] = p.now
 	if p.ran[row] { // it got its node at the same time
 		return
 	}
 	p.since[row] = p.now
 	if !p.real {
-		pod := p.objects.pod(r)
+		pod := p.objects.pod(&p.source.Pods[row])
 		if p.fleet != nil {
 			p.fleet.budgets.comes(pod)
 		}
@@ -307,27 +332,53 @@ func (p *course) fix(row int) {
 		p.fleet.budgets.comes(pod)
 		p.fleet.got(pod)
 	}
+	if p.owners != nil && !r.Daemon {
+		p.owners.was(row, true)
+		p.owners.comes(row)
+	}
 	p.gotNode(row, r.Node)
 }
 
 // ended removes a pod, if the event is the one that ends it here.
 func (p *course) ended(e event) {
-	r := &p.source.Pods[e.row]
-	if at, own := p.ends[e.row]; own && at != e.at || !own && p.runsItsTime(e.row) {
+	if ended := p.source.Pods[e.row].Ended; p.owners != nil && ended != 0 && ended <= e.at {
+		p.owners.was(e.row, false)
+	}
+	at, own := p.ends[e.row]
+	if own && at != e.at || !own && p.runsItsTime(e.row) {
 		return
 	}
+	row := e.row
+	if p.owners != nil && !own {
+		var later bool
+		if row, later = p.owners.meets(e); later {
+			p.owners.hold(p.owners.of[row], e)
+		}
+		if later || row < 0 {
+			return
+		}
+	}
+	p.remove(row)
+}
+
+// remove takes a pod away for good.
+func (p *course) remove(row int) {
+	r := &p.source.Pods[row]
 	uid := types.UID(r.UID)
 	if pod := p.Running[uid]; pod != nil {
-		p.leftNode(e.row, pod.Spec.NodeName)
+		p.leftNode(row, pod.Spec.NodeName)
 		if p.fleet != nil {
 			p.fleet.left(pod)
 			p.fleet.budgets.gone(pod)
 		}
 	}
 	p.Remove(uid)
-	p.stopWaiting(e.row)
-	if !p.ran[e.row] && !r.Daemon {
+	p.stopWaiting(row)
+	if !p.ran[row] && !r.Daemon {
 		p.out.NeverRan++
+	}
+	if p.owners != nil && !r.Daemon {
+		p.owners.goes(row)
 	}
 }
 
@@ -346,6 +397,9 @@ func (p *course) finish() Course {
 		p.fleet.finish()
 	case p.config.Scaling != nil:
 		p.out.Hours = p.hours()
+	}
+	if p.owners != nil {
+		p.owners.finish()
 	}
 	waits := maps.Clone(p.since)
 	for row := range waits {
@@ -407,12 +461,23 @@ func (p *course) Lost(pod *v1.Pod) {
 	}
 	p.leftNode(row, pod.Spec.NodeName)
 	delete(p.ends, row)
-	if p.source.Pods[row].Daemon {
+	switch {
+	case p.source.Pods[row].Daemon:
+		return
+	case p.owners != nil: // which make it anew
+		p.lostWork(row, pod)
 		return
 	}
 	p.since[row] = p.now
 	if _, counted := p.began[row]; !counted {
 		p.began[row] = p.now
+	}
+}
+
+// lostWork counts the work of a pod that finishes by itself and does not now.
+func (p *course) lostWork(row int, pod *v1.Pod) {
+	if r := &p.source.Pods[row]; r.End == record.Succeeded || r.End == record.Failed {
+		p.out.LostCoreHours += p.hoursSince(pod.Status.StartTime) * float64(r.MilliCPU) / 1000
 	}
 }
 
@@ -426,6 +491,9 @@ func (p *course) Refused(pod *v1.Pod, why error) {
 	delete(p.began, row)
 	delete(p.waits, row)
 	p.ran[row] = true // that it never ran says nothing about the profile
+	if p.owners != nil {
+		p.owners.goes(row)
+	}
 	if p.out.Refused++; p.out.Refused <= namedRefusals {
 		text := fmt.Sprintf("%s/%s is left out, because a plugin failed on it: %v", pod.Namespace, pod.Name, why)
 		p.out.Notes = append(p.out.Notes, strings.ToValidUTF8(text[:min(len(text), maxNote)], ""))

@@ -61,6 +61,59 @@ type row struct {
 	// Differences are by figure. The present profile is compared with the real placements, and the others with the present profile.
 	Differences map[string]difference `json:"differences,omitempty"`
 	Scaled      *activity             `json:"autoscaler,omitempty"`
+	Owners      *reactions            `json:"owners,omitempty"`
+}
+
+// reactions counts what owners of pods did, in means over the courses.
+type reactions struct {
+	PodHours   float64 `json:"pod_hours"` // of pods with an owner, as recorded
+	Off        float64 `json:"off"`       // share of these by which the pods of each owner differ from the record, over time
+	Abandoned  float64 `json:"abandoned"`
+	FailedJobs float64 `json:"failed_jobs"`
+	Unmade     float64 `json:"unmade"`
+}
+
+// reactionsOf returns what owners did in the courses of a contender; nil if they did nothing and the record knows none.
+func reactionsOf(all runs) *reactions {
+	var out reactions
+	n := float64(len(all))
+	for _, c := range all {
+		out.PodHours += c.OwnedHours / n
+		out.Off += c.OffHours / n
+		out.Abandoned, out.FailedJobs, out.Unmade = out.Abandoned+float64(c.Abandoned)/n, out.FailedJobs+float64(c.FailedJobs)/n,
+			out.Unmade+float64(c.Unmade)/n
+	}
+	if out == (reactions{}) {
+		return nil
+	}
+	if out.PodHours > 0 {
+		out.Off /= out.PodHours
+	}
+	return &out
+}
+
+// notes returns sentences about what owners did in the row of a name. r may be nil.
+func (r *reactions) notes(name string) (out []string) {
+	if r == nil {
+		return nil
+	}
+	const most = 0.01
+	for _, x := range []struct {
+		n    float64
+		text string
+	}{
+		{r.Abandoned, "%s pods that lost their node are gone, because no owner makes them anew"},
+		{r.FailedJobs, "%s Jobs failed, because they had no try left for a pod that lost its node"},
+		{r.Unmade, "%s pods of the record were never made, because their owner waited for other pods or had failed"},
+	} {
+		if x.n > 0 {
+			out = append(out, name+": "+fmt.Sprintf(x.text, count(x.n)))
+		}
+	}
+	if r.Off > most {
+		out = append(out, fmt.Sprintf("%s: over time, owners have %s %% other pods than recorded", name, count(100*r.Off)))
+	}
+	return out
 }
 
 // activity counts what an autoscaler did, in means over the courses.
@@ -70,7 +123,6 @@ type activity struct {
 	Failed        float64            `json:"failed"`
 	Interrupted   float64            `json:"interrupted"`
 	Evicted       float64            `json:"evicted"`
-	Abandoned     float64            `json:"abandoned"`
 	LostCoreHours float64            `json:"lost_core_hours"`
 	Hours         map[string]float64 `json:"node_hours"` // by type
 }
@@ -82,7 +134,7 @@ func activityOf(all runs) *activity {
 	for _, c := range all {
 		out.P50 += c.WaitQuantile(0.5) / n
 		for to, x := range map[*float64]int{
-			&out.Started: c.Started, &out.Failed: c.Failed, &out.Interrupted: c.Interrupted, &out.Evicted: c.Evicted, &out.Abandoned: c.Abandoned,
+			&out.Started: c.Started, &out.Failed: c.Failed, &out.Interrupted: c.Interrupted, &out.Evicted: c.Evicted,
 		} {
 			*to += float64(x) / n
 		}
@@ -96,7 +148,7 @@ func activityOf(all runs) *activity {
 
 // rowOf returns the row of a contender, without differences.
 func rowOf(v view, name string, all runs) row {
-	out := row{Name: name, Pods: all[0].Pods, Figures: map[string]float64{}}
+	out := row{Name: name, Pods: all[0].Pods, Figures: map[string]float64{}, Owners: reactionsOf(all)}
 	n := float64(len(all))
 	for _, c := range all {
 		out.P95 += c.WaitQuantile(0.95) / n

@@ -146,6 +146,7 @@ func (r result) notes() []string {
 		if x.Refused > 0 {
 			out = append(out, fmt.Sprintf("%s: %d pods are left out, because a plugin failed on them", x.Name, x.Refused))
 		}
+		out = append(out, x.Owners.notes(x.Name)...)
 	}
 	return out
 }
