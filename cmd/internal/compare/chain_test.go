@@ -45,6 +45,7 @@ func TestChain(t *testing.T) {
 		stop()
 		c.checkHold(counts)
 		c.checkWhole(counts)
+		c.checkOwners(seen.path)
 		return nil
 	})
 	if err != nil {
