@@ -24,16 +24,19 @@ import (
 //   - Where a ReplicaSet really lost a pod, it loses the one that its controller would choose here.
 //   - A rollout goes on as in the record, until too few pods run: then old pods stay, and no more new pods come than maxSurge allows.
 //   - A Job has at most as many pods at once as its parallelism.
+//   - With an autoscaler, pods that were really evicted go on: the nodes that they had to leave are not there.
 //
 // Each pod of the record has an end there. The pod that meets this end in the course may be another one of its owner.
 type owners struct {
 	*course
 	crews   []*crew
-	of      []*crew // by row of a pod; nil: the record lacks its owner
-	end     []int   // by row of a pod: the row whose recorded end it meets
-	who     []int   // by row of the record: the pod that meets its end; -1: none
-	really  []bool  // by row of the record: whether it is there in the record now
-	stalled []*crew // with events that wait
+	of      []*crew     // by row of a pod; nil: the record lacks its owner
+	end     []int       // by row of a pod: the row whose recorded end it meets
+	who     []int       // by row of the record: the pod that meets its end; -1: none
+	really  []bool      // by row of the record: whether it is there in the record now
+	next    map[int]int // by row of the record: the one that was really made in its place, where it goes on here
+	spared  map[int]int // the reverse
+	stalled []*crew     // with events that wait
 }
 
 // crew is the pods of an owner.
@@ -59,7 +62,8 @@ func newOwners(p *course) *owners {
 	p.out.Notes = append(p.out.Notes, notes...)
 	n := len(p.source.Pods)
 	p.source.Pods = slices.Clip(p.source.Pods) // new pods go to a copy
-	o := &owners{course: p, of: make([]*crew, n), end: make([]int, n), who: make([]int, n), really: make([]bool, n)}
+	o := &owners{course: p, of: make([]*crew, n), end: make([]int, n), who: make([]int, n), really: make([]bool, n),
+		next: map[int]int{}, spared: map[int]int{}}
 	tries := triesOf(p.source)
 	for i := range list {
 		c := &crew{Owner: list[i], at: p.now, tries: math.MaxInt32}
@@ -82,6 +86,11 @@ func newOwners(p *course) *owners {
 			}
 		}
 	}
+	if p.fleet != nil {
+		for _, c := range o.crews {
+			o.spare(c)
+		}
+	}
 	strangers, first := 0, ""
 	for i := range n {
 		o.end[i], o.who[i] = i, i
@@ -95,6 +104,38 @@ func newOwners(p *course) *owners {
 			"%d pods, such as %s, have owners that the record lacks; all that is known of these is that they make pods anew", strangers, first))
 	}
 	return o
+}
+
+const (
+	madeEarly = 10 * 60 * 1000 // milliseconds that a pod may take to end, while its ReplicaSet has made another one
+	madeLate  = 60 * 1000      // milliseconds after which another one is not in its place
+)
+
+// spare finds the pods that were really evicted, and what was made in their place. Where an autoscaler decides on the nodes, the reason of the
+// eviction is not there: such a pod goes on instead of the next.
+func (o *owners) spare(c *crew) {
+	waits := map[string][]int{} // rows that ended so, by ReplicaSet or by the pod's name
+	for _, row := range c.Pods {
+		r := &o.source.Pods[row]
+		if o.of[row] != c || !record.Makes(c.Kind) {
+			continue
+		}
+		key := r.OwnerName
+		if c.Kind == record.KindStatefulSet {
+			key = r.Name
+		}
+		waits[key] = slices.DeleteFunc(waits[key], func(x int) bool { return o.source.Pods[x].Ended+madeLate < r.Arrived })
+		for i, x := range waits[key] {
+			if gone := o.source.Pods[x].Ended; gone-madeEarly <= r.Arrived && (r.Ended == 0 || r.Ended > gone) {
+				o.next[x], o.spared[row] = row, x
+				waits[key] = slices.Delete(waits[key], i, i+1)
+				break
+			}
+		}
+		if r.Ended > o.source.From && (r.End == record.Evicted || r.End == record.Preempted) {
+			waits[key] = append(waits[key], row)
+		}
+	}
 }
 
 // triesOf returns how many more pods of each Job may be lost after all that really failed.
@@ -211,6 +252,9 @@ func (o *owners) arrives(e event) bool {
 	if c == nil {
 		return true
 	}
+	if before, goesOn := o.spared[e.row]; goesOn && (o.who[before] >= 0 || o.who[e.row] != e.row) {
+		return false
+	}
 	if c.target = o.source.Pods[e.row].OwnerName; c.failed {
 		o.who[e.row] = -1
 		o.out.Unmade++
@@ -242,6 +286,10 @@ func (o *owners) meets(e event) (row int, later bool) {
 	row = o.who[e.row]
 	if row < 0 || o.of[row] == nil {
 		return row, false
+	}
+	if next, goesOn := o.next[e.row]; goesOn {
+		o.end[row], o.who[next], o.who[e.row] = next, row, -1
+		return -1, false
 	}
 	c, r := o.of[row], &o.source.Pods[e.row]
 	if r.End == record.Deleted && r.OwnerKind == record.KindReplicaSet {

@@ -107,6 +107,26 @@ func TestOwnersMakeAnewElsewhere(t *testing.T) {
 	}
 }
 
+// With an autoscaler, a pod that was really evicted goes on until the one that was made in its place ended. Without, both are played.
+func TestEvictionsOfTheRecord(t *testing.T) {
+	evicted := func(p *record.Pod) { p.End = record.Evicted }
+	pods := []record.Pod{
+		made("x", "ReplicaSet/own", 10, 40, evicted), made("y", "ReplicaSet/own", 35, 60, evicted), made("z", "ReplicaSet/own", 61, 80),
+		made("more", "ReplicaSet/own", 62, 0), made("db-0", "StatefulSet/db", 5, 20, evicted),
+		made("other", "StatefulSet/db", 21, 90, func(p *record.Pod) { p.Name = "db-1" }), made("new", "StatefulSet/db", 22, 0, func(p *record.Pod) { p.Name = "db-0" }),
+	}
+	slices.SortFunc(pods, func(a, b record.Pod) int { return cmp.Compare(a.Arrived, b.Arrived) })
+	s := source(pods, node("a"), node("b"))
+	s.Objects = []record.Object{asks(record.KindReplicaSet, "own", 0, `{"replicas":1}`), asks(record.KindStatefulSet, "db", 0, `{"replicas":2}`)}
+	idle := scripted(t, func(int64, *autoscale.Cluster) autoscale.Plan { return autoscale.Plan{} })
+	if c, homes := scaled(t, s, idle); fmt.Sprint(named(homes)) != "[db-0 more]" || c.Pods != 4 || c.Unmade+c.NeverRan != 0 {
+		t.Errorf("%v: %+v", homes, c)
+	}
+	if c, homes := packs(t, s); fmt.Sprint(named(homes)) != "[more new]" || c.Pods != 7 || c.OffHours != 0 {
+		t.Errorf("%v: %+v", homes, c)
+	}
+}
+
 // Where an owner wants fewer pods, it takes the one that waits, then one on the node with most of them, then the one that really went.
 func TestScaleDown(t *testing.T) {
 	small := func(p *record.Pod) { p.MilliCPU = 100 }
@@ -214,7 +234,16 @@ func TestJobsTakeTurns(t *testing.T) {
 func TestOwnersKeepCount(t *testing.T) {
 	for seed := range uint64(12) {
 		s := randomOwners(rand.New(rand.NewPCG(seed, 1)))
-		p, err := begin(t.Context(), s, Config{Profile: profile(t, "most-allocated"), Objective: objective.Balance{}, Blocks: 2}, false)
+		c := Config{Profile: profile(t, "most-allocated"), Objective: objective.Balance{}, Blocks: 2}
+		if seed%2 == 1 {
+			c.Scaling = &Scaling{Catalog: readCatalog(t), New: scripted(t, func(at int64, _ *autoscale.Cluster) autoscale.Plan {
+				if at > 40 {
+					return autoscale.Plan{Remove: []string{"b"}}
+				}
+				return autoscale.Plan{}
+			})}
+		}
+		p, err := begin(t.Context(), s, c, false)
 		if err == nil {
 			err = p.run(t.Context())
 		}
@@ -240,7 +269,7 @@ func TestOwnersKeepCount(t *testing.T) {
 			}
 		}
 		first := p.finish()
-		if again, _ := packs(t, s); again.Pods != first.Pods || again.OffHours != first.OffHours || !slices.Equal(again.Waits, first.Waits) {
+		if again, err := Run(t.Context(), s, c); err != nil || again.Pods != first.Pods || again.OffHours != first.OffHours || !slices.Equal(again.Waits, first.Waits) {
 			t.Errorf("seed %d: %+v and %+v", seed, first, again)
 		}
 	}
@@ -260,6 +289,8 @@ func randomOwners(r *rand.Rand) Source {
 		}
 		if i%11 == 0 {
 			p.Ended, p.End = 0, ""
+		} else if i%4 == 0 {
+			p.End = record.Evicted
 		}
 		pods = append(pods, p)
 	}
