@@ -8,6 +8,7 @@
 // pod at its arrival, on the state left by its own choices, with all of upstream's filters and with preemption. Pods that fit nowhere wait;
 // they are tried again, higher priorities first, when something changes. A pod that finished by itself runs for its recorded duration. All
 // others end at their recorded time, because someone ended them. Pods of DaemonSets and static pods keep their recorded nodes and times.
+// If the record knows the owners of pods, these react to what happens (owners).
 //
 // Times are the record's. Nothing depends on the machine's clock, and equal seeds give equal courses.
 package replay

@@ -111,8 +111,8 @@ const (
 	madeLate  = 60 * 1000      // milliseconds after which another one is not in its place
 )
 
-// spare finds the pods that were really evicted, and what was made in their place. Where an autoscaler decides on the nodes, the reason of the
-// eviction is not there: such a pod goes on instead of the next.
+// spare finds the pods that were really evicted, and what was made in their place. Where an autoscaler decides on the nodes, the reason of
+// the eviction is not there: such a pod goes on instead of the next.
 func (o *owners) spare(c *crew) {
 	waits := map[string][]int{} // rows that ended so, by ReplicaSet or by the pod's name
 	for _, row := range c.Pods {
