@@ -379,9 +379,16 @@ type ledger struct {
 	term        objective.Term
 	nodes       []*values.Node
 	generations []int64 // of upstream's node that each was converted from
+	running     [][]known
 	row         map[string]int
 	cost        float64
 	known       bool // whether cost is up to date
+}
+
+// known is a pod as it was converted. Pods on nodes do not change; another state of a pod is another object.
+type known struct {
+	pod *v1.Pod
+	kube.RunningPod
 }
 
 // follow converts the nodes that changed.
@@ -396,27 +403,50 @@ func (l *ledger) follow(infos []fwk.NodeInfo) {
 			return
 		}
 		if info.GetGeneration() != l.generations[i] {
-			l.nodes[i], l.generations[i], l.known = convert(info), info.GetGeneration(), false
+			l.running[i] = converted(l.running[i], info)
+			l.nodes[i], l.generations[i], l.known = convert(info, l.running[i]), info.GetGeneration(), false
 		}
 	}
 }
 
-// begin forgets the nodes and gives the new ones their rows.
+// begin gives the nodes their rows, and keeps what is known of those that were there before.
 func (l *ledger) begin(infos []fwk.NodeInfo) {
-	l.nodes, l.generations = make([]*values.Node, len(infos)), make([]int64, len(infos))
+	old := *l
+	l.nodes, l.generations, l.running = make([]*values.Node, len(infos)), make([]int64, len(infos)), make([][]known, len(infos))
 	l.row, l.known = make(map[string]int, len(infos)), false
 	for i, info := range infos {
-		l.row[info.Node().Name] = i
+		name := info.Node().Name
+		l.row[name] = i
+		if k, there := old.row[name]; there {
+			l.nodes[i], l.generations[i], l.running[i] = old.nodes[k], old.generations[k], old.running[k]
+		}
 	}
 }
 
-func convert(info fwk.NodeInfo) *values.Node {
+// converted returns the pods of a node, those of before without converting them again. Pods mostly stay where they were in upstream's list.
+func converted(before []known, info fwk.NodeInfo) []known {
+	out := make([]known, 0, len(info.GetPods()))
+	for i, p := range info.GetPods() {
+		pod := p.GetPod()
+		if i >= len(before) || before[i].pod != pod {
+			i = slices.IndexFunc(before, func(k known) bool { return k.pod == pod })
+		}
+		if i >= 0 {
+			out = append(out, before[i])
+			continue
+		}
+		r, _ := kube.Running(pod) // the trustworthy part of a contradictory GPU request counts
+		out = append(out, known{pod, r})
+	}
+	return out
+}
+
+func convert(info fwk.NodeInfo, pods []known) *values.Node {
 	n := kube.Node(info.Node())
 	n.Power, _ = kube.Power(info.Node()) // the default counts where the annotation is faulty
-	var running []kube.RunningPod
-	for _, p := range info.GetPods() {
-		r, _ := kube.Running(p.GetPod()) // the trustworthy part of a contradictory GPU request counts
-		running = append(running, r)
+	running := make([]kube.RunningPod, len(pods))
+	for i, p := range pods {
+		running[i] = p.RunningPod
 	}
 	kube.Place(n, running)
 	kube.CloseLost(n, 0)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -70,14 +71,18 @@ type proposal struct {
 func (s *scaler) methods() []method {
 	c := disruption.MakeConsolidation(s.clock, s.cluster, s.store, s.provisioner, s.provider, silent{}, s.queue)
 	t := &capture{}
-	fresh := func() *disruption.SingleNodeConsolidation {
+	single := func() *disruption.SingleNodeConsolidation {
 		return disruption.NewSingleNodeConsolidation(c, disruption.WithValidator(t))
 	}
-	s.loop.singles.SingleNodeConsolidation, s.loop.singles.fresh = fresh(), fresh
-	s.loop.singles.cluster, s.loop.singles.captured = s.cluster, t
+	s.loop.singles.SingleNodeConsolidation, s.loop.singles.fresh = single(), single
+	s.loop.singles.cluster, s.loop.singles.captured, s.loop.singles.bound = s.cluster, t, s.bound
+	multi := func() *disruption.MultiNodeConsolidation {
+		return disruption.NewMultiNodeConsolidation(c, disruption.WithValidator(t))
+	}
+	several := &multis{MultiNodeConsolidation: multi(), fresh: multi, cluster: s.cluster, captured: t, bound: s.bound}
 	return []method{
 		{disruption.NewEmptiness(c, disruption.WithValidator(t)), disruption.NewEmptinessValidator(c), t},
-		{disruption.NewMultiNodeConsolidation(c, disruption.WithValidator(t)), disruption.NewMultiConsolidationValidator(c), t},
+		{several, disruption.NewMultiConsolidationValidator(c), t},
 		{&s.loop.singles, disruption.NewSingleConsolidationValidator(c), t},
 	}
 }
@@ -135,8 +140,9 @@ func (s *scaler) look(ctx context.Context, from int) error {
 	if l.nominated.After(s.now) {
 		wake = sooner(wake, l.nominated)
 	}
+	seen := &sight{budgets: map[v1.DisruptionReason]map[string]int{}}
 	for i := from; i < len(l.methods); i++ {
-		cmd, err := s.propose(ctx, &l.methods[i])
+		cmd, err := s.propose(ctx, &l.methods[i], seen)
 		if err != nil {
 			return fmt.Errorf("karpenter: %s: %w", l.methods[i].Reason(), err)
 		}
@@ -156,24 +162,47 @@ func (s *scaler) look(ctx context.Context, from int) error {
 	return nil
 }
 
+// sight is what a look sees. Its methods share it, because each reading copies all nodes.
+type sight struct {
+	candidates []*disruption.Candidate // nil: not yet read
+	totals     map[string]disruption.NodePoolTotals
+	budgets    map[v1.DisruptionReason]map[string]int
+}
+
 // propose returns the command that a method would validate, or nil.
-func (s *scaler) propose(ctx context.Context, m *method) (*disruption.Command, error) {
+func (s *scaler) propose(ctx context.Context, m *method, seen *sight) (*disruption.Command, error) {
 	if m.IsConsolidated() {
 		return nil, nil
 	}
-	candidates, totals, err := disruption.GetCandidatesWithTotals(ctx, s.cluster, s.store, silent{}, s.clock, s.provider,
-		m.ShouldDisrupt, m.Class(), s.queue, nil)
-	if err != nil || len(candidates) == 0 {
-		return nil, err
+	var err error
+	if seen.candidates == nil { // all methods are of one class
+		seen.candidates, seen.totals, err = disruption.GetCandidatesWithTotals(ctx, s.cluster, s.store, silent{}, s.clock, s.provider,
+			func(context.Context, *disruption.Candidate) bool { return true }, m.Class(), s.queue, nil)
+		if err != nil {
+			return nil, err
+		}
+		slices.SortFunc(seen.candidates, func(a, b *disruption.Candidate) int { return strings.Compare(a.Name(), b.Name()) })
 	}
-	slices.SortFunc(candidates, func(a, b *disruption.Candidate) int { return strings.Compare(a.Name(), b.Name()) })
-	budgets, err := disruption.BuildDisruptionBudgetMapping(ctx, s.cluster, s.clock, s.store, s.provider, silent{}, m.Reason())
-	if err != nil {
-		return nil, err
+	var candidates []*disruption.Candidate
+	for _, c := range seen.candidates {
+		if m.ShouldDisrupt(ctx, c) {
+			candidates = append(candidates, c)
+		}
 	}
-	m.SetNodePoolTotals(totals)
+	if len(candidates) == 0 {
+		return nil, nil
+	}
+	budgets := seen.budgets[m.Reason()]
+	if budgets == nil {
+		budgets, err = disruption.BuildDisruptionBudgetMapping(ctx, s.cluster, s.clock, s.store, s.provider, silent{}, m.Reason())
+		if err != nil {
+			return nil, err
+		}
+		seen.budgets[m.Reason()] = budgets
+	}
+	m.SetNodePoolTotals(seen.totals)
 	m.captured.command = nil
-	_, err = m.ComputeCommands(ctx, budgets, candidates...)
+	_, err = m.ComputeCommands(ctx, maps.Clone(budgets), candidates...)
 	return m.captured.command, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sort"
 	"time"
 
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
@@ -19,6 +20,7 @@ type singles struct {
 	fresh    func() *disruption.SingleNodeConsolidation
 	cluster  *state.Cluster
 	captured *capture
+	bound    func() *bound
 	limit    int // how many nodes a look tries; 0: all
 
 	totals map[string]disruption.NodePoolTotals
@@ -35,7 +37,7 @@ func (x *singles) SetNodePoolTotals(t map[string]disruption.NodePoolTotals) { x.
 // ComputeCommands gives Karpenter one candidate at a time, until it has a command to validate.
 func (x *singles) ComputeCommands(ctx context.Context, budgets map[string]int, all ...*disruption.Candidate) ([]disruption.Command, error) {
 	ordered := x.order(ctx, all)
-	constrained, tried := false, 0
+	constrained, tried, bound := false, 0, x.bound()
 	for i, c := range ordered {
 		if budgets[c.NodePool.Name] == 0 {
 			constrained = true
@@ -44,6 +46,9 @@ func (x *singles) ComputeCommands(ctx context.Context, budgets map[string]int, a
 		if tried++; x.limit > 0 && tried > x.limit {
 			x.after = ordered[i-1].Name()
 			return nil, nil
+		}
+		if bound.forbids(ordered[i : i+1]) {
+			continue
 		}
 		one := x.fresh()
 		one.SetNodePoolTotals(x.totals)
@@ -79,4 +84,54 @@ func (x *singles) order(ctx context.Context, all []*disruption.Candidate) []*dis
 		out = slices.Concat(out[i+1:], out[:i+1])
 	}
 	return out
+}
+
+// multis is Karpenter's consolidation of several nodes into one, without the first tries of its search that are sure to fail.
+type multis struct {
+	*disruption.MultiNodeConsolidation
+	fresh    func() *disruption.MultiNodeConsolidation
+	cluster  *state.Cluster
+	captured *capture
+	bound    func() *bound
+
+	totals map[string]disruption.NodePoolTotals
+	done   time.Time // Karpenter's state of the cluster in which no nodes could be consolidated
+}
+
+// mostMulti is the number of nodes that Karpenter's search begins with, at most.
+const mostMulti = 100
+
+// IsConsolidated says whether nothing changed since no nodes could be consolidated.
+func (x *multis) IsConsolidated() bool { return x.done.Equal(x.cluster.ConsolidationState()) }
+
+// SetNodePoolTotals implements disruption.NodePoolTotalsSetter.
+func (x *multis) SetNodePoolTotals(t map[string]disruption.NodePoolTotals) { x.totals = t }
+
+// ComputeCommands gives Karpenter the candidates with which its binary search goes on after the tries that are sure to fail.
+func (x *multis) ComputeCommands(ctx context.Context, budgets map[string]int, all ...*disruption.Candidate) ([]disruption.Command, error) {
+	sort.Slice(all, func(i, j int) bool { return all[i].SavingsRatio() > all[j].SavingsRatio() }) // as Karpenter does
+	left, constrained := maps.Clone(budgets), false
+	able := slices.DeleteFunc(all, func(c *disruption.Candidate) bool {
+		if left[c.NodePool.Name] == 0 {
+			constrained = true
+			return true
+		}
+		left[c.NodePool.Name]--
+		return false
+	})
+	last, bound := min(mostMulti, len(able)-1), x.bound()
+	for last >= 1 && bound.forbids(able[:(1+last)/2+1]) {
+		last = (1+last)/2 - 1
+	}
+	if last >= 1 {
+		one := x.fresh()
+		one.SetNodePoolTotals(x.totals)
+		if cmds, err := one.ComputeCommands(ctx, budgets, able[:last+1]...); err != nil || x.captured.command != nil {
+			return cmds, err
+		}
+	}
+	if !constrained {
+		x.done = x.cluster.ConsolidationState()
+	}
+	return nil, nil
 }

@@ -24,6 +24,7 @@ type entry struct {
 	came    bool        // whether it is new on its node
 	trigger time.Time   // when it asks for a batch again, while it waits
 	noted   bool        // whether the notes count it
+	size    amount      // what it requests
 }
 
 // dedupe is the time in which Karpenter takes several pod events of a node for one.
@@ -157,7 +158,7 @@ func matched(old []*entry, now []*corev1.Pod, convert func(*corev1.Pod) *corev1.
 			e = &entry{came: true}
 		}
 		if e.seen != p {
-			e.seen, e.pod, e.known = p, convert(p), false
+			e.seen, e.pod, e.known, e.size = p, convert(p), false, sizeOf(p)
 		}
 		next = append(next, e)
 	}

@@ -1,0 +1,118 @@
+//go:build !service && !k136
+
+package karpenter
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+	podutils "sigs.k8s.io/karpenter/pkg/utils/pod"
+
+	"gnnsched/internal/cluster/kube"
+)
+
+// bound proves that some consolidations are impossible, so that Karpenter need not simulate them: a simulation costs a copy of all nodes. It
+// looks at CPU, memory and the number of pods alone. All else that Karpenter looks at forbids more, never less.
+type bound struct {
+	machines map[string]*machine        // that pods may move to
+	free     map[string]amount          // of these
+	hosts    map[amount]map[string]bool // which of these have room for a pod of a size; filled when asked
+	types    []bargain
+}
+
+// amount is what a pod requests, or what a machine has left.
+type amount struct{ milliCPU, memory, pods int64 }
+
+// bargain is the size of a type of machine, with its least price.
+type bargain struct {
+	amount
+	price float64
+}
+
+func amountOf(a kube.Amounts) amount { return amount{a.MilliCPU, a.Memory, a.Pods} }
+
+func (a amount) plus(b amount) amount {
+	return amount{a.milliCPU + b.milliCPU, a.memory + b.memory, a.pods + b.pods}
+}
+
+func (a amount) minus(b amount) amount {
+	return amount{a.milliCPU - b.milliCPU, a.memory - b.memory, a.pods - b.pods}
+}
+
+func (a amount) fits(in amount) bool {
+	return a.milliCPU <= in.milliCPU && a.memory <= in.memory && a.pods <= in.pods
+}
+
+// bound returns the bound for the cluster as it is.
+func (s *scaler) bound() *bound {
+	b := &bound{machines: map[string]*machine{}, free: map[string]amount{}, hosts: map[amount]map[string]bool{}}
+	for _, m := range s.store.machines {
+		b.machines[m.name] = m
+		if m.node == nil || m.leaves { // pods of one that boots would make the simulation fail
+			continue
+		}
+		left := amountOf(kube.AmountsIn(m.node.Status.Allocatable))
+		for _, e := range m.pods {
+			left = left.minus(e.size)
+		}
+		b.free[m.name] = left
+	}
+	for _, t := range s.provider.catalog {
+		x := bargain{amount: amountOf(kube.AmountsIn(t.Allocatable)), price: t.Offerings[0].Price}
+		for _, o := range t.Offerings {
+			x.price = min(x.price, o.Price)
+		}
+		b.types = append(b.types, x)
+	}
+	return b
+}
+
+// forbids reports whether the pods of candidates surely need more than the other machines and one new machine that is cheaper than the
+// candidates. Pods that no other machine has room for must go on the new one, all together.
+func (b *bound) forbids(candidates []*disruption.Candidate) bool {
+	price, gone := 0.0, map[string]bool{}
+	for _, c := range candidates {
+		price += c.Price
+		gone[c.Name()] = true
+	}
+	var need amount
+	for _, c := range candidates {
+		for _, e := range b.machines[c.Name()].pods {
+			if podutils.IsReschedulable(e.pod) && !b.elsewhere(e.size, gone) {
+				need = need.plus(e.size)
+			}
+		}
+	}
+	return need != amount{} && !slices.ContainsFunc(b.types, func(t bargain) bool { return t.price < price && need.fits(t.amount) })
+}
+
+// elsewhere reports whether a machine that stays has room for a pod.
+func (b *bound) elsewhere(pod amount, gone map[string]bool) bool {
+	hosts, known := b.hosts[pod]
+	if !known {
+		hosts = map[string]bool{}
+		for name, left := range b.free {
+			if pod.fits(left) {
+				hosts[name] = true
+			}
+		}
+		b.hosts[pod] = hosts
+	}
+	if len(hosts) > len(gone) {
+		return true
+	}
+	for name := range hosts {
+		if !gone[name] {
+			return true
+		}
+	}
+	return false
+}
+
+// sizeOf returns what a pod requests.
+func sizeOf(p *corev1.Pod) amount {
+	out := amountOf(kube.Requests(p))
+	out.pods = 1
+	return out
+}
