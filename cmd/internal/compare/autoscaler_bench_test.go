@@ -62,13 +62,13 @@ func BenchmarkAutoscalers(b *testing.B) {
 	fatal.If(b, err)
 	decoded, err := server.Config{Profiles: []server.Profile{profile}, QPS: 1}.Decode()
 	fatal.If(b, err)
-	for _, machines := range []int{100, 1000} {
+	for _, machines := range []int{100, 300} {
 		for _, name := range []string{"cluster-autoscaler", "karpenter:60s"} {
 			if short, _, _ := strings.Cut(name, ":"); autoscalers[short] == nil {
 				continue // Karpenter is not in every build
 			}
 			b.Run(fmt.Sprintf("%s of %d", name, machines), func(b *testing.B) {
-				const hours = 4
+				hours := map[int]float64{100: 4, 300: 1}[machines]
 				s := busy(machines, hours)
 				scaling, err := setting{Scaler: name, Types: []byte(machinesOf8)}.scaling()
 				fatal.If(b, err)
