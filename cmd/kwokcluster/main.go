@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	ucli "github.com/urfave/cli/v2"
@@ -18,6 +17,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
+	"gnnsched/internal/table"
 	"gnnsched/kwok"
 )
 
@@ -138,10 +138,10 @@ func notReady(s kwok.State) error {
 
 // printState prints the known fields, one a line.
 func printState(w io.Writer, s kwok.State, now time.Time) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := table.Of("STATE", string(s.Phase))
 	row := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(t, "%s\t%s\n", name, value)
+			t.Add(name, value)
 		}
 	}
 	ago := func(at time.Time) string {
@@ -150,7 +150,6 @@ func printState(w io.Writer, s kwok.State, now time.Time) error {
 		}
 		return duration.HumanDuration(now.Sub(at)) + " ago"
 	}
-	row("STATE", string(s.Phase))
 	row("ADDRESS", s.Address)
 	if s.Phase == kwok.Ready {
 		row("NODES", fmt.Sprintf("%d of %d ready", s.Nodes.Ready, s.Nodes.Total))
@@ -163,7 +162,7 @@ func printState(w io.Writer, s kwok.State, now time.Time) error {
 	row("CREATED", ago(s.CreatedAt))
 	row("KUBECONFIG", s.Kubeconfig)
 	row("DIR", s.Dir)
-	return t.Flush()
+	return t.Columns(w)
 }
 
 func downCommand() *ucli.Command {

@@ -8,11 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/olekukonko/tablewriter"
-	"github.com/olekukonko/tablewriter/renderer"
-	"github.com/olekukonko/tablewriter/tw"
-
 	"gnnsched/internal/each"
+	"gnnsched/internal/table"
 )
 
 // WriteTable writes the comparison for a terminal: the means of every metric, and the differences
@@ -236,8 +233,14 @@ func (p *Page) Title(name, about string, answers ...string) {
 // Printf writes text.
 func (p *Page) Printf(format string, a ...any) { fmt.Fprintf(&p.text, format, a...) }
 
-// Table writes a table as Render does.
-func (p *Page) Table(rows [][]string) { p.err = errors.Join(p.err, Render(&p.text, rows, p.Markdown)) }
+// Table writes a table.
+func (p *Page) Table(rows table.Table) {
+	if p.Markdown {
+		p.err = errors.Join(p.err, rows.Markdown(&p.text))
+	} else {
+		p.err = errors.Join(p.err, rows.Framed(&p.text, 0))
+	}
+}
 
 // Write writes the page, unless a table failed.
 func (p *Page) Write(w io.Writer) error {
@@ -246,29 +249,4 @@ func (p *Page) Write(w io.Writer) error {
 	}
 	_, err := w.Write(p.text.Bytes())
 	return err
-}
-
-// Render writes rows as a table for a terminal, or as Markdown. The first row is the header. The first column, "policy" and "class" are
-// aligned to the left, the others to the right.
-func Render(w io.Writer, rows [][]string, markdown bool) error {
-	align := slices.Repeat([]tw.Align{tw.AlignRight}, len(rows[0]))
-	for i, title := range rows[0] {
-		if i == 0 || title == "policy" || title == "class" {
-			align[i] = tw.AlignLeft
-		}
-	}
-	cell := tw.CellConfig{
-		Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off},
-		Alignment:  tw.CellAlignment{Global: tw.AlignRight, PerColumn: align},
-	}
-	options := []tablewriter.Option{tablewriter.WithConfig(tablewriter.Config{Header: cell, Row: cell})}
-	if markdown {
-		options = append(options, tablewriter.WithRenderer(renderer.NewMarkdown()))
-	}
-	t := tablewriter.NewTable(w, options...)
-	t.Header(rows[0])
-	if err := errors.Join(t.Bulk(rows[1:]), t.Render()); err != nil {
-		return fmt.Errorf("write the table: %w", err)
-	}
-	return nil
 }

@@ -11,12 +11,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/dustin/go-humanize/english"
 
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/table"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
@@ -361,12 +361,11 @@ func devices(b *strings.Builder, r decision.Record) {
 		verb = "would have given the pod"
 	}
 	fmt.Fprintf(b, "Its claims %s\n", verb)
-	t := table(b, "DEVICE", "SHARE", "REQUEST", "CLAIM")
+	t := table.Of("DEVICE", "SHARE", "REQUEST", "CLAIM")
 	for _, d := range r.Claimed {
-		claim := cmp.Or(d.Claim, "of its extended resources")
-		fmt.Fprintf(t, "%s/%s/%s\t%s\t%s\t%s\n", d.Driver, d.Pool, d.Name, shareText(d.Milli), d.Request, claim)
+		t.Add(d.Driver+"/"+d.Pool+"/"+d.Name, shareText(d.Milli), d.Request, cmp.Or(d.Claim, "of its extended resources"))
 	}
-	t.Flush()
+	t.Columns(b)
 }
 
 // shareText writes thousandths of a GPU.
@@ -406,11 +405,11 @@ func refused(b *strings.Builder, r decision.Record) {
 		return
 	}
 	b.WriteString("\n")
-	t := table(b, "REFUSED", "PLUGIN", "REASON")
+	t := table.Of("REFUSED", "PLUGIN", "REASON")
 	for _, f := range r.Refused {
-		fmt.Fprintf(t, "%d\t%s\t%s\n", f.Nodes, f.Plugin, f.Reason)
+		t.Add(f.Nodes, f.Plugin, f.Reason)
 	}
-	t.Flush()
+	t.Columns(b)
 }
 
 // candidates writes the best nodes.
@@ -419,7 +418,7 @@ func candidates(b *strings.Builder, r decision.Record) {
 		return
 	}
 	b.WriteString("\n")
-	t := table(b, "NODE", "SCORE", "")
+	t := table.Of("NODE", "SCORE", "")
 	for _, c := range r.Best {
 		mark := ""
 		if c.Node == r.Node {
@@ -433,15 +432,9 @@ func candidates(b *strings.Builder, r decision.Record) {
 		if r.Really == c.Node {
 			mark = strings.TrimPrefix(mark+", really", ", ")
 		}
-		fmt.Fprintln(t, strings.TrimSuffix(fmt.Sprintf("%s\t%.5g\t%s", c.Node, c.Score, mark), "\t"))
+		t.Add(c.Node, fmt.Sprintf("%.5g", c.Score), mark)
 	}
-	t.Flush()
-}
-
-func table(b *strings.Builder, columns ...string) *tabwriter.Writer {
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, strings.TrimRight(strings.Join(columns, "\t"), "\t"))
-	return t
+	t.Columns(b)
 }
 
 // differences writes the comparisons with the runner-up and with the default's choice.
@@ -503,7 +496,7 @@ func (c *comparison) write(b *strings.Builder) {
 	if c.changes {
 		b.WriteString("(under the nodes: by how much the placement changes the feature there)\n")
 	}
-	t := table(b, "FEATURE", c.chosen.Node, c.other.Node, "PART")
+	t := table.Of("FEATURE", c.chosen.Node, c.other.Node, "PART")
 	rest, count := 0.0, 0
 	for i, p := range c.parts {
 		switch {
@@ -511,15 +504,15 @@ func (c *comparison) write(b *strings.Builder) {
 			rest, count = rest+p.Part, count+1
 		case p.Part == 0 && !strings.HasPrefix(p.Name, "v("):
 		case p.Name == "zone" || p.Name == "groups" || p.Name == "peers" || p.Name == reserveAndPower:
-			fmt.Fprintf(t, "%s\t\t\t%+.4g\n", p.Name, p.Part)
+			t.Add(p.Name, "", "", fmt.Sprintf("%+.4g", p.Part))
 		default:
-			fmt.Fprintf(t, "%s\t%s\t%s\t%+.4g\n", inWords(p.Name), valueText(p.To), valueText(p.From), p.Part)
+			t.Add(inWords(p.Name), valueText(p.To), valueText(p.From), fmt.Sprintf("%+.4g", p.Part))
 		}
 	}
 	if count > 0 {
-		fmt.Fprintf(t, "%d others\t\t\t%+.4g\n", count, rest)
+		t.Add(fmt.Sprintf("%d others", count), "", "", fmt.Sprintf("%+.4g", rest))
 	}
-	t.Flush()
+	t.Columns(b)
 	if c.margin() <= 0 {
 		return
 	}

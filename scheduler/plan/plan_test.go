@@ -211,7 +211,7 @@ func TestDeadNodes(t *testing.T) {
 	dead.Taints = `[{"key":"node.kubernetes.io/unreachable","effect":"NoSchedule"}]`
 	tolerant := func(p *record.Pod) { p.Tolerations = `[{"operator":"Exists"}]` }
 	m := find(t, replay.Source{Nodes: []record.Node{node("a"), dead}, Pods: []record.Pod{pod("x-1", "a", 1, tolerant), pod("x-2", "b", 1)}}, Limits{})
-	if len(m.Moves) > 0 || !strings.Contains(text(t, m), "b            │ 1    │ its kubelet does not answer") {
+	if len(m.Moves) > 0 || !strings.Contains(text(t, m), "b            │    1 │ its kubelet does not answer") {
 		t.Errorf("%+v", m)
 	}
 }

@@ -8,13 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/olekukonko/tablewriter"
-	"github.com/olekukonko/tablewriter/tw"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	values "gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/each"
+	"gnnsched/internal/table"
 	"gnnsched/scheduler/advise"
 	"gnnsched/scheduler/moves"
 	"gnnsched/scheduler/objective"
@@ -119,17 +118,11 @@ func Table(w io.Writer, header []string, rows [][]string) error {
 		return nil
 	}
 	fmt.Fprintln(w)
-	t := tablewriter.NewTable(w, tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithAlignment(tw.MakeAlign(len(header), tw.AlignLeft)))
-	t.Header(header)
+	t := table.Of(header...)
 	for _, row := range rows {
-		for i := range row {
-			row[i] = plain(row[i])
-		}
+		t = append(t, each.Map(row, plain))
 	}
-	if err := t.Bulk(rows); err != nil {
-		return err
-	}
-	return t.Render()
+	return t.Framed(w, 0)
 }
 
 // commands returns the commands that empty the freed nodes in their order, each with kubectl's flag for a dry run. The first one keeps the

@@ -3,17 +3,18 @@ package shadow
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/metric"
+	"gnnsched/internal/table"
 	"gnnsched/scheduler/advise"
 	"gnnsched/scheduler/memcluster"
 )
@@ -257,10 +258,7 @@ func (r Report) WriteText(w io.Writer) error {
 	for _, note := range r.Verdict.Notes {
 		fmt.Fprintf(&b, "  note: %s\n", plain(note))
 	}
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	r.writeCosts(t)
-	r.writePods(t)
-	if err := t.Flush(); err != nil {
+	if err := errors.Join(r.writeCosts(&b), r.writePods(&b)); err != nil {
 		return err
 	}
 	for i, f := range r.Failures {
@@ -291,11 +289,13 @@ func (r Report) decider() string {
 	return "network " + r.Fingerprint
 }
 
-func (r Report) writeCosts(w io.Writer) {
-	fmt.Fprintf(w, "\nmean over the time\treal\twith %s\tdifference\n", plain(r.Profile))
+func (r Report) writeCosts(w io.Writer) error {
+	t := table.Of("mean over the time", "real", "with "+plain(r.Profile), "difference")
 	for _, m := range r.Means() {
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", m.Of, m.Real, m.Ours, m.Difference)
+		t.Add("  "+m.Of, m.Real, m.Ours, m.Difference)
 	}
+	fmt.Fprintln(w)
+	err := t.Columns(w)
 	if n := len(r.Batches); n > 0 {
 		each := time.Duration(r.Batches[0].Seconds * float64(time.Second)).Round(time.Second)
 		fmt.Fprintf(w, "  95 %% intervals from %d stretches of %v, correlation of neighbours %.2f\n", n, each, r.Correlation)
@@ -304,6 +304,7 @@ func (r Report) writeCosts(w io.Writer) {
 	if m := r.Moves; m != nil {
 		fmt.Fprintf(w, "  moves of %d pods would lower the real cost by %.5f, from %.5f\n", m.Pods, m.Before-m.After, m.Before)
 	}
+	return err
 }
 
 // Mean compares a figure's mean over the time in the two clusters, in texts.
@@ -360,26 +361,31 @@ func (r Report) results() []Result {
 	return out
 }
 
-func (r Report) writePods(w io.Writer) {
+func (r Report) writePods(w io.Writer) error {
 	c := r.Counts
-	fmt.Fprintf(w, "\npods\n  bound by %s\t%d\n  compared\t%d\t%.1f %%\n", plain(strings.Join(r.Of, ", ")),
-		c.Bound, c.Compared, 100*share(c.Compared, c.Bound))
+	percent := func(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
+	t := table.Of("pods", "", "")
+	t.Add("  bound by "+plain(strings.Join(r.Of, ", ")), c.Bound)
+	t.Add("  compared", c.Compared, percent(share(c.Compared, c.Bound)))
 	for _, x := range r.results() {
-		fmt.Fprintf(w, "    %s\t%d\t%.1f %%\n", x.Text, x.Pods, 100*x.Share)
+		t.Add("    "+x.Text, x.Pods, percent(x.Share))
 	}
-	fmt.Fprintf(w, "    decided by upstream's scores after a failure\t%d\t%.1f %%\n", c.Fallbacks, 100*share(c.Fallbacks, c.Compared))
-	fmt.Fprintf(w, "    their node is refused by our filters\t%d\t%.1f %%\n", c.Skewed, 100*share(c.Skewed, c.Compared))
+	t.Add("    decided by upstream's scores after a failure", c.Fallbacks, percent(share(c.Fallbacks, c.Compared)))
+	t.Add("    their node is refused by our filters", c.Skewed, percent(share(c.Skewed, c.Compared)))
 	for _, why := range slices.Sorted(maps.Keys(c.NotCompared)) {
-		fmt.Fprintf(w, "  not compared: %s\t%d\t%.1f %%\n", plain(why), c.NotCompared[why], 100*share(c.NotCompared[why], c.Bound))
+		t.Add("  not compared: "+plain(why), c.NotCompared[why], percent(share(c.NotCompared[why], c.Bound)))
 	}
-	fmt.Fprintf(w, "  no node at first, for %s\t%d\n", plain(strings.Join(r.Of, ", ")), c.Waited)
-	fmt.Fprintf(w, "  wait now with %s\t%d\n", plain(r.Profile), c.WaitingOurs)
+	t.Add("  no node at first, for "+plain(strings.Join(r.Of, ", ")), c.Waited)
+	t.Add("  wait now with "+plain(r.Profile), c.WaitingOurs)
 	if c.Errors > 0 {
-		fmt.Fprintf(w, "  errors of this program\t%d\n", c.Errors)
+		t.Add("  errors of this program", c.Errors)
 	}
+	fmt.Fprintln(w)
+	err := t.Columns(w)
 	s := r.OneStep
-	fmt.Fprintf(w, "\none step from the real state\tbetter %d\tequal %d\tworse %d\tcost %+.6f on average\n",
+	fmt.Fprintf(w, "\none step from the real state: better %d, equal %d, worse %d, cost %+.6f on average\n",
 		s.Better, s.Equal, s.Worse, -s.Mean)
-	fmt.Fprintf(w, "time of a decision with filters\tmedian %.2f ms\t99 %% %.2f ms\tmost %.2f ms\n",
+	fmt.Fprintf(w, "time of a decision with filters: median %.2f ms, 99 %% %.2f ms, most %.2f ms\n",
 		1000*r.Time.Median, 1000*r.Time.P99, 1000*r.Time.Max)
+	return err
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"gnnsched/internal/table"
 	"gnnsched/workload"
 )
 
@@ -154,12 +154,11 @@ func (i Inventory) writeTable(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "nothing to remove")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "NAMESPACE\tRUN\tDEPLOYMENTS\tREPLICASETS\tPODS\tCLAIMS")
+	t := table.Of("NAMESPACE", "RUN", "DEPLOYMENTS", "REPLICASETS", "PODS", "CLAIMS")
 	for _, g := range i.Groups() {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\n", g.Namespace, g.Run, g.Deployments, g.ReplicaSets, g.Pods, g.Claims)
+		t.Add(g.Namespace, g.Run, g.Deployments, g.ReplicaSets, g.Pods, g.Claims)
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Columns(w); err != nil {
 		return err
 	}
 	for _, o := range i.Objects {

@@ -531,11 +531,11 @@ func TestTraceSummary(t *testing.T) {
 		placed, pending, created int
 		row, why                 string
 	}{
-		"all placed": {slots: 3, placed: 3, created: 1, row: "1      3      3        0          2"},
+		"all placed": {slots: 3, placed: 3, created: 1, row: "1     3     3       0         2"},
 		"full": {slots: 1, reason: "0/3 nodes are available: 3 Insufficient cpu.", placed: 2, created: 1,
-			row: "1      3      2        1          2",
+			row: "1     3     2       1         2",
 			why: "left without ever having a node in fill 1: 1 pod(s): 0/3 nodes are available: 3 Insufficient cpu.\n"},
-		"no scheduler": {placed: 0, pending: 1, created: 1, row: "1      3      0        3          2",
+		"no scheduler": {placed: 0, pending: 1, created: 1, row: "1     3     0       3         2",
 			why: "left without ever having a node in fill 1: 2 pod(s): scheduler gnn has not looked at them; is it running?\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -556,7 +556,7 @@ func TestTraceSummary(t *testing.T) {
 			}
 			var b bytes.Buffer
 			fatal.If(t, (Report{Summary: sum}).Write(&b, "table"))
-			if !strings.Contains(b.String(), "FILL   PODS   PLACED   UNPLACED   LEFT ") || !strings.Contains(b.String(), c.row) ||
+			if !strings.Contains(b.String(), "FILL  PODS  PLACED  UNPLACED  LEFT ") || !strings.Contains(b.String(), c.row) ||
 				!strings.Contains(b.String(), c.why) ||
 				strings.Contains(b.String(), "DEPLOYMENTS") || strings.Contains(b.String(), "without ever") != (c.why != "") {
 				t.Error(b.String())

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,6 +27,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/table"
 	"gnnsched/workload"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/play"
@@ -523,17 +523,16 @@ func gpuLine(g GPUSummary) string {
 
 // writeFills writes a row for each fill, and their sum.
 func (s Report) writeFills(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	counts := FillSummary.countDeployments
-	head := "DEPLOYMENTS\tPODS\tCREATED\tBOUND\tPENDING"
+	counts, head := FillSummary.countDeployments, []string{"DEPLOYMENTS", "PODS", "CREATED", "BOUND", "PENDING"}
 	if s.Bare {
-		counts, head = FillSummary.countPods, "PODS\tPLACED\tUNPLACED\tLEFT"
+		counts, head = FillSummary.countPods, []string{"PODS", "PLACED", "UNPLACED", "LEFT"}
 	}
-	fmt.Fprintf(t, "FILL\t%s\tCPU-LOAD\tMEM-LOAD\tPOD-LOAD\tTIME\tPODS/S\n", head)
+	t := table.Of(slices.Concat([]string{"FILL"}, head, []string{"CPU-LOAD", "MEM-LOAD", "POD-LOAD", "TIME", "PODS/S"})...)
+	percent := func(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
 	var sum FillSummary
 	for i, f := range s.Fills {
 		l := f.Load
-		fmt.Fprintf(t, "%d\t%s\t%.1f%%\t%.1f%%\t%.1f%%\t%s\n", i+1, counts(f), 100*l.CPU, 100*l.Memory, 100*l.Pods, f.pace())
+		t.Add(slices.Concat([]any{i + 1}, counts(f), []any{percent(l.CPU), percent(l.Memory), percent(l.Pods)}, f.pace())...)
 		sum.Deployments += f.Deployments
 		sum.Pods += f.Pods
 		sum.Created += f.Created
@@ -546,29 +545,29 @@ func (s Report) writeFills(w io.Writer) error {
 		sum.Binding += f.Binding
 	}
 	if len(s.Fills) > 1 {
-		fmt.Fprintf(t, "all\t%s\t\t\t\t%s\n", counts(sum), sum.pace())
+		t.Add(slices.Concat([]any{"all"}, counts(sum), []any{"", "", ""}, sum.pace())...)
 	}
-	return t.Flush()
+	return t.Columns(w)
 }
 
 // countDeployments returns the cells of a fill with Deployments, whose pods are those at its end.
-func (f FillSummary) countDeployments() string {
-	return fmt.Sprintf("%d\t%d\t%d\t%d\t%d", f.Deployments, f.Pods, f.Created, f.Bound, f.Pending)
+func (f FillSummary) countDeployments() []any {
+	return []any{f.Deployments, f.Pods, f.Created, f.Bound, f.Pending}
 }
 
 // countPods returns the cells of a fill without Deployments, with the pods from its beginning to its end.
-func (f FillSummary) countPods() string {
-	return fmt.Sprintf("%d\t%d\t%d\t%d", f.Arrived, f.Placed, f.Arrived-f.Placed, f.Left)
+func (f FillSummary) countPods() []any {
+	return []any{f.Arrived, f.Placed, f.Arrived - f.Placed, f.Left}
 }
 
 // pace returns the duration of a fill, and PODS/S: the number of pods that got a node, divided by the time from the fill's first Deployment
 // to its last binding.
-func (f FillSummary) pace() string {
+func (f FillSummary) pace() []any {
 	rate := "-"
 	if f.Binding > 0 {
 		rate = fmt.Sprintf("%.1f", float64(f.Placed)/f.Binding.Seconds())
 	}
-	return short(f.Elapsed) + "\t" + rate
+	return []any{short(f.Elapsed), rate}
 }
 
 // short writes a duration to a tenth of a second.

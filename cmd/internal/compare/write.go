@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -20,6 +19,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/table"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/replay"
 	"gnnsched/workload/record"
@@ -88,7 +88,7 @@ func writeTable(w io.Writer, r result) error {
 	}
 	p.say("", fmt.Sprintf("%s to %s, %v; %s. Simulated are all but %s, as means over %s.", r.From.Format(time.RFC3339),
 		r.To.Format(time.RFC3339), r.To.Sub(r.From).Round(time.Second), judges, reality, seeds))
-	if err := p.table(r.figures()); err != nil {
+	if err := r.figures().Framed(&p.b, p.width); err != nil {
 		return err
 	}
 	if err := r.writeDifferences(&p); err != nil {
@@ -120,7 +120,7 @@ func (r result) writeDifferences(p *printer) error {
 	p.b.WriteByte('\n')
 	p.say("", text)
 	p.say("", r.rules("A * marks", "a ? marks"))
-	lines := [][]string{append([]string{""}, choice.Names(rows, func(x row) string { return x.Name })...)}
+	lines := table.Table{append([]string{""}, choice.Names(rows, func(x row) string { return x.Name })...)}
 	for _, f := range r.shown() {
 		line := []string{f.title}
 		for _, x := range rows {
@@ -133,7 +133,7 @@ func (r result) writeDifferences(p *printer) error {
 		}
 		lines = append(lines, line)
 	}
-	return p.table(lines)
+	return lines.Framed(&p.b, p.width)
 }
 
 // notes returns the notes and those about single rows.
@@ -152,7 +152,7 @@ func (r result) notes() []string {
 }
 
 // figures returns a table with a row for each figure and a column for each row of the result.
-func (r result) figures() [][]string {
+func (r result) figures() table.Table {
 	line := func(title string, of func(row) string) []string {
 		out := []string{title}
 		for _, x := range r.Rows {
@@ -160,7 +160,7 @@ func (r result) figures() [][]string {
 		}
 		return out
 	}
-	lines := [][]string{line("", func(x row) string { return x.Name })}
+	lines := table.Table{line("", func(x row) string { return x.Name })}
 	for k, f := range r.shown() {
 		lines = append(lines, line(f.title, func(x row) string { return fmt.Sprintf("%.*f", f.digits, x.Figures[f.name]) }))
 		if k == 0 && r.scaled {
@@ -260,35 +260,6 @@ func (p *printer) say(indent, text string) {
 		}
 		p.b.WriteString(indent + line + "\n")
 	}
-}
-
-// table writes a table whose first column has the titles of the rows. If it is too wide, it becomes several ones with the same
-// titles.
-func (p *printer) table(lines [][]string) error {
-	const frame = 3 // columns between two cells
-	wide := func(column int) int {
-		most := 0
-		for _, l := range lines {
-			most = max(most, utf8.RuneCountInString(l[column]))
-		}
-		return most + frame
-	}
-	for from := 1; from < len(lines[0]); {
-		to, total := from+1, 1+wide(0)+wide(from)
-		for to < len(lines[0]) && total+wide(to) <= p.width {
-			total += wide(to)
-			to++
-		}
-		part := make([][]string, len(lines))
-		for i, l := range lines {
-			part[i] = append([]string{l[0]}, l[from:to]...)
-		}
-		if err := eval.Render(&p.b, part, false); err != nil {
-			return err
-		}
-		from = to
-	}
-	return nil
 }
 
 // onto puts the result onto the page of --html.

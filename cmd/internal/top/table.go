@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -16,6 +15,7 @@ import (
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/each"
+	"gnnsched/internal/table"
 )
 
 // writeTable writes a row for each node in the style of kubectl, a row of totals, and the
@@ -25,17 +25,11 @@ func writeTable(w io.Writer, f *state.Frame, wide bool) error {
 	if wide {
 		head = append(head, "CPU-USED", "MEMORY-USED", "GPU-MODEL", "GPU-DEVICES", "ZONE", "INTERNAL-IP", "TAINTS")
 	}
-	rows := [][]string{head}
+	rows := table.Of(head...)
 	for i := range f.Nodes {
 		rows = append(rows, nodeRow(f.Time, &f.Nodes[i], wide))
 	}
-	var text strings.Builder
-	lines := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
-	for _, row := range append(rows, totalRow(&f.Totals)) {
-		fmt.Fprintln(lines, strings.Join(row, "\t"))
-	}
-	lines.Flush() // a builder takes everything
-	if _, err := io.WriteString(w, text.String()); err != nil {
+	if err := append(rows, totalRow(&f.Totals)).Columns(w); err != nil {
 		return err
 	}
 	return writeSummary(w, f)

@@ -15,6 +15,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kuberelease"
+	"gnnsched/internal/table"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/learn/cem"
@@ -235,17 +236,19 @@ func (h head) results(b *strings.Builder) {
 		return
 	}
 	r := h.judged
-	fmt.Fprintf(b, "Means over the %d held-out seeds from %d on, less is better; difference with its 95%% interval:\n",
+	fmt.Fprintf(b, "Means over the %d held-out seeds from %d on, less is better; difference with its interval:\n",
 		len(r.Seeds), r.Seeds[0])
-	fmt.Fprintf(b, "  %-12s %9s %9s %11s\n", "", "default", "tuned", "difference")
+	t := table.Of("", "default", "tuned", "difference", "95% interval")
 	for i, m := range cem.Judged {
 		d := r.Differences(cem.Judged)[i][0]
-		interval := fmt.Sprintf("(%+.4g to %+.4g)", d.Low, d.High)
+		interval := fmt.Sprintf("%+.4g to %+.4g", d.Low, d.High)
 		if r.Samples() < 2 {
-			interval = "(one sample)"
+			interval = "one sample"
 		}
-		fmt.Fprintf(b, "  %-12s %9.4g %9.4g %+11.4g %s\n", m.Title, r.Results[0].Mean(m), r.Results[1].Mean(m), d.Mean, interval)
+		four := func(x float64) string { return fmt.Sprintf("%.4g", x) }
+		t.Add(m.Title, four(r.Results[0].Mean(m)), four(r.Results[1].Mean(m)), fmt.Sprintf("%+.4g", d.Mean), interval)
 	}
+	t.Columns(b)
 	for _, line := range warnings(r) {
 		b.WriteString("Warning: " + line + "\n")
 	}

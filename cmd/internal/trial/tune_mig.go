@@ -13,6 +13,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/table"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/policy"
@@ -60,8 +61,12 @@ func tuneMIG(c *ucli.Context) error {
 	if err := os.WriteFile(out, b, 0o644); err != nil {
 		return exit.New(exit.Usage, err, "choose a place that you can write to with --out")
 	}
+	t := table.Of("FEATURE", "WEIGHT", "WHAT IT IS")
 	for i, f := range mig.Features {
-		fmt.Fprintf(c.App.Writer, "%-10s %8.4f  %s\n", f.Name, weights[i], f.About)
+		t.Add(f.Name, fmt.Sprintf("%.4f", weights[i]), f.About)
+	}
+	if err := t.Columns(c.App.Writer); err != nil {
+		return err
 	}
 	fmt.Fprintf(c.App.Writer, "wrote %s; gnnsched eval --scenario 'mig-*' --policies mig:fgd,mig:value,mig:%s judges it\n", out, out)
 	return nil

@@ -5,8 +5,9 @@ import (
 	"io"
 	"math"
 	"sync"
-	"text/tabwriter"
 	"time"
+
+	"gnnsched/internal/table"
 
 	"gonum.org/v1/gonum/mathext"
 )
@@ -366,11 +367,8 @@ func (c *Split) writeText(w io.Writer) error {
 		c.profile, 100*c.args.Of, c.args.By, c.verdict()); err != nil {
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	of := func(title string, cell func(group int) string) {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", title, cell(0), cell(1))
-	}
-	fmt.Fprintln(t, "pods while the share ran\tshare\trest")
+	t := table.Of("pods while the share ran", "share", "rest")
+	of := func(title string, cell func(group int) string) { t.Add(title, cell(0), cell(1)) }
 	of("  placed or failed", func(g int) string { all, _ := c.totals.pods(g); return fmt.Sprint(all) })
 	of("  failed", func(g int) string {
 		all, bad := c.totals.pods(g)
@@ -396,5 +394,5 @@ func (c *Split) writeText(w io.Writer) error {
 			return "-"
 		})
 	}
-	return t.Flush()
+	return t.Columns(w)
 }
