@@ -2,8 +2,6 @@ package explain
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
@@ -408,24 +407,21 @@ func connection(c *ucli.Context, server string) (*http.Client, error) {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--server %q is not an address that begins with https://", server),
 			"for example https://127.0.0.1:10259")
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if path := c.String("ca-file"); path != "" {
-		pem, err := files.Read(path, files.Text)
-		if err != nil {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--ca-file: %w", err), "")
-		}
-		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--ca-file %s has no certificate in PEM", path), "")
-		}
-	} else {
-		if !onThisMachine(u.String()) {
-			return nil, exit.New(exit.Usage, errors.New("a scheduler on another machine must prove who it is before it gets a token"),
-				"name the CA of its certificate with --ca-file")
-		}
-		config.InsecureSkipVerify = true // the certificate is self-signed, and the connection does not leave loopback
+	ca := c.String("ca-file")
+	if ca == "" && !onThisMachine(u.String()) {
+		return nil, exit.New(exit.Usage, errors.New("a scheduler on another machine must prove who it is before it gets a token"),
+			"name the CA of its certificate with --ca-file")
+	}
+	err = files.Check(files.Text, ca)
+	var transport http.RoundTripper
+	if err == nil { // without a CA, the certificate is self-signed, and the connection does not leave loopback
+		transport, err = rest.TransportFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: ca, Insecure: ca == ""}})
+	}
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--ca-file: %w", err), "")
 	}
 	return &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: config},
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }
