@@ -19,14 +19,43 @@ import (
 // DefaultBookSize is the default number of decisions that a scheduler keeps in memory. One takes about 4 KB.
 const DefaultBookSize = 2048
 
-// Book keeps the last decisions in memory, and hands all of them to a Journal if it has one. It is safe for
-// concurrent use.
+// Book keeps the last decisions in memory, and hands all of them to a Journal if it has one. Pods that find no node are tried again and
+// again, so their decisions have as much memory of their own: they push no placement out. It is safe for concurrent use.
 type Book struct {
 	journal *Journal // nil for none
 
-	mu    sync.Mutex
-	ring  []Record // up to its capacity
-	total uint64   // decisions ever heard of; the oldest of a full ring is ring[total%len]
+	mu             sync.Mutex
+	placed, failed ring
+	total          uint64 // decisions ever heard of
+}
+
+// ring holds the last records, up to its capacity.
+type ring struct {
+	records []Record
+	at      []uint64 // of each record, its number among all decisions, from 1
+	added   int      // so far; the oldest of a full ring is records[added%len]
+}
+
+func ringOf(size int) ring {
+	return ring{records: make([]Record, 0, size), at: make([]uint64, 0, size)}
+}
+
+func (r *ring) add(x Record, at uint64) {
+	if len(r.records) < cap(r.records) {
+		r.records, r.at = append(r.records, x), append(r.at, at)
+	} else {
+		r.records[r.added%len(r.records)], r.at[r.added%len(r.records)] = x, at
+	}
+	r.added++
+}
+
+// newest returns the index of record number i from the newest on, and its number among all decisions; 0 if there is none.
+func (r *ring) newest(i int) (index int, at uint64) {
+	if i >= len(r.records) {
+		return 0, 0
+	}
+	index = (r.added - 1 - i) % len(r.records)
+	return index, r.at[index]
 }
 
 var (
@@ -34,9 +63,10 @@ var (
 	_ http.Handler = &Book{}
 )
 
-// NewBook returns a book of the last size decisions, at least one. journal may be nil.
+// NewBook returns a book of the last size placements, at least one, and as many attempts that found no node. journal may be nil.
 func NewBook(size int, journal *Journal) *Book {
-	return &Book{journal: journal, ring: make([]Record, 0, max(size, 1))}
+	size = max(size, 1)
+	return &Book{journal: journal, placed: ringOf(size), failed: ringOf(size)}
 }
 
 // Decided implements Listener.
@@ -44,12 +74,12 @@ func (b *Book) Decided(d Decision) {
 	r := RecordOf(&d)
 	r.bound()
 	b.mu.Lock()
-	if len(b.ring) < cap(b.ring) {
-		b.ring = append(b.ring, r)
-	} else {
-		b.ring[b.total%uint64(len(b.ring))] = r
-	}
 	b.total++
+	if r.Node == "" {
+		b.failed.add(r, b.total)
+	} else {
+		b.placed.add(r, b.total)
+	}
 	b.mu.Unlock()
 	if b.journal != nil {
 		b.journal.write(r)
@@ -63,33 +93,62 @@ type Query struct {
 	Limit          int // at most this many, 0 for all
 }
 
-// newest returns record number i from the newest on. The caller holds the lock.
-func (b *Book) newest(i int) Record { return b.ring[(b.total-1-uint64(i))%uint64(len(b.ring))] }
+// records yields the records, the newest first, with their numbers among all decisions. The caller holds the lock.
+func (b *Book) records(yield func(r *Record, at uint64) bool) {
+	for placed, failed := 0, 0; ; {
+		i, at := b.placed.newest(placed)
+		k, failedAt := b.failed.newest(failed)
+		switch {
+		case at == 0 && failedAt == 0:
+			return
+		case at > failedAt:
+			if !yield(&b.placed.records[i], at) {
+				return
+			}
+			placed++
+		default:
+			if !yield(&b.failed.records[k], failedAt) {
+				return
+			}
+			failed++
+		}
+	}
+}
 
 // Last returns the chosen records, the newest first.
 func (b *Book) Last(q Query) []Record {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	records := []Record{}
-	for i := range b.ring {
+	for r := range b.records {
 		if q.Limit > 0 && len(records) == q.Limit {
 			break
 		}
-		if r := b.newest(i); q.matches(&r) {
-			records = append(records, r)
+		if q.matches(r) {
+			records = append(records, *r)
 		}
 	}
 	return records
 }
 
-// After returns the records of the decisions after the first n of all, the newest first and at most limit, and the
-// number of all.
+// After returns records of the decisions after the first n of all, the newest first and at most limit, of which at most half found no
+// node, and the number of all.
 func (b *Book) After(n uint64, limit int) (records []Record, total uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	records = make([]Record, min(b.total-min(n, b.total), uint64(len(b.ring)), uint64(max(limit, 0))))
-	for i := range records {
-		records[i] = b.newest(i)
+	records = []Record{}
+	failed := 0
+	for r, at := range b.records {
+		if at <= n || len(records) >= limit {
+			break
+		}
+		if r.Node == "" {
+			if failed == (limit+1)/2 {
+				continue
+			}
+			failed++
+		}
+		records = append(records, *r)
 	}
 	return records, b.total
 }
@@ -102,7 +161,7 @@ func (q Query) matches(r *Record) bool {
 func (b *Book) Held() (held int, total uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.ring), b.total
+	return len(b.placed.records) + len(b.failed.records), b.total
 }
 
 // DebugPath is the path of a scheduler's book.

@@ -97,6 +97,30 @@ func TestBook(t *testing.T) {
 	}
 }
 
+// However often pods without a node are tried again, the last placements stay, also in what After returns.
+func TestFailuresPushNoPlacementOut(t *testing.T) {
+	b := NewBook(3, nil)
+	b.Decided(chosen(0))
+	b.Decided(chosen(1))
+	for i := range 100 {
+		d := chosen(2 + i)
+		d.Node = ""
+		b.Decided(d)
+	}
+	b.Decided(chosen(102))
+	names := func(records []Record) []string { return each.Map(records, func(r Record) string { return r.Pod }) }
+	if got, want := names(b.Last(Query{})), []string{"web-102", "web-101", "web-100", "web-99", "web-1", "web-0"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("Last: %v, want %v", got, want)
+	}
+	got, total := b.After(0, 4)
+	if want := []string{"web-102", "web-101", "web-100", "web-1"}; !reflect.DeepEqual(names(got), want) || total != 103 {
+		t.Errorf("After: %v of %d, want %v", names(got), total, want)
+	}
+	if got, _ := b.After(101, 4); !reflect.DeepEqual(names(got), []string{"web-102", "web-101"}) {
+		t.Errorf("After 101: %v", names(got))
+	}
+}
+
 // After returns the records since a number of decisions, as far as the book still has them.
 func TestAfter(t *testing.T) {
 	b := NewBook(4, nil)

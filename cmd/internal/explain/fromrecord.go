@@ -68,7 +68,7 @@ func fromRecord(c *ucli.Context, dir string, q decision.Query) (*decision.Record
 func RecordingFlags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.IntFlag{Name: "decisions", Value: decision.DefaultBookSize,
-			Usage: "keep the last `NUMBER` of decisions in memory, for gnnsched explain; 0 for none"},
+			Usage: "keep the last `NUMBER` of placements in memory, and as many attempts without a node, for gnnsched explain; 0 for none"},
 		&ucli.StringFlag{Name: "decision-log", Usage: "write every decision to `FILE` as JSON lines; " +
 			"renamed at 100 MB, the last four are kept"},
 		&ucli.BoolFlag{Name: "decision-events", Usage: "each pod that gets a node gets an event that says why"},

@@ -4,11 +4,19 @@ import {median, passes, tallies} from "./tally.js";
 
 const kept = 1000, shown = 200;
 
+const key = (r) => [r.uid, r.time, r.profile, r.number].join(" ");
+
+// newest are at most n records, of which at most half found no node: pods that wait are tried again and again.
+const newest = (records, n) => {
+  let none = 0;
+  return records.filter((r) => r.node || none++ < n / 2).slice(0, n);
+};
+
 // take adds the decisions of a message to those that are kept, the newest first. A stream that begins again repeats some.
 export function take(known, message) {
-  const begun = !known || message.total < known.total;
-  const fresh = message.records.slice(0, begun ? undefined : message.total - known.total);
-  return {total: message.total, fresh, begun, records: fresh.concat(begun ? [] : known.records).slice(0, kept)};
+  const begun = !known || message.total < known.total, old = begun ? [] : known.records, has = new Set(old.map(key));
+  const fresh = message.records.filter((r) => !has.has(key(r)));
+  return {total: message.total, fresh, begun, records: newest(fresh.concat(old), kept)};
 }
 
 const chosen = (r) => !r.node ? "none" : r.outcome === "bound" || r.outcome === "shadow" ? nodeLink(r.node) : h("span", {class: "warn"}, r.node + " (" + r.outcome + ")");
@@ -67,11 +75,17 @@ export function decisions(main, news) {
     sum.textContent = all.length ? summary(all.filter(fits())) || "no decision passes the filter" :
       news.cluster && !news.cluster.decides ? "the scheduler was started with --decisions 0, and keeps none" : "the scheduler has decided nothing yet";
   }
+  function row(r) {
+    const tr = tableRow(columns, r);
+    tr.toggleAttribute("data-none", !r.node);
+    return tr;
+  }
   function rebuild() {
-    const all = (news.decisions?.records || []).filter(fits()).slice(0, shown);
+    const all = newest((news.decisions?.records || []).filter(fits()), shown);
     columns = decisionColumns(true, Boolean(news.shadow));
-    const t = table("Decisions of the scheduler", columns, all);
+    const t = table("Decisions of the scheduler", columns, []);
     rows = t.querySelector("tbody");
+    rows.append(...all.map(row));
     body.replaceChildren(t);
     note();
   }
@@ -82,7 +96,11 @@ export function decisions(main, news) {
     decisions({fresh, begun}) {
       if (paused) return;
       if (begun) return rebuild();
-      rows.prepend(...fresh.filter(fits()).slice(0, shown).map((r) => tableRow(columns, r)));
+      rows.prepend(...newest(fresh.filter(fits()), shown).map(row));
+      for (const old of [...rows.querySelectorAll("tr[data-none]")].slice(shown / 2)) {
+        if (old.nextElementSibling?.classList.contains("why")) old.nextElementSibling.remove();
+        old.remove();
+      }
       while (rows.rows.length > shown) rows.lastElementChild.remove();
       note();
     },
