@@ -301,8 +301,12 @@ func (s *simulation) run(ctx context.Context) (err error) {
 	s.config.Progress = func(p driver.Progress) {
 		view.Show(p.Done, fmt.Sprint(p.Fill, p.Phase), p.String())
 	}
+	what := "deploying"
+	if s.config.Speed > 0 {
+		what = fmt.Sprintf("deploying at recorded times, %v times as fast (--speed)", s.config.Speed)
+	}
 	s.log.Info().Str("run", s.config.RunID).Str("scheduler", s.config.SchedulerName).Str("namespace", s.config.Namespace).
-		Int("nodes", s.config.Room.Nodes).Stringer("load", s.config.Room.Load()).Msg("deploying")
+		Int("nodes", s.config.Room.Nodes).Stringer("load", s.config.Room.Load()).Msg(what)
 	sum, err := driver.Run(ctx, s.config)
 	view.Close()
 	if len(sum.Fills) > 0 {

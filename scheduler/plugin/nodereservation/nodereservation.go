@@ -249,7 +249,8 @@ func Cordoned(n *v1.Node) (until time.Time, is bool) {
 }
 
 // GiveBack uncordons the nodes of runs that have ended without doing so, and returns their names. It also removes holds that are over, and
-// Emptied where somebody has uncordoned the node. over reports whether a mark with this time is.
+// marks where somebody has uncordoned the node: who cordons it again does it for reasons of their own. over reports whether a mark with
+// this time is.
 func GiveBack(ctx context.Context, c kubernetes.Interface, nodes []*v1.Node, over func(until time.Time) bool) (names []string, err error) {
 	var errs []error
 	for _, n := range nodes {
@@ -258,7 +259,7 @@ func GiveBack(ctx context.Context, c kubernetes.Interface, nodes []*v1.Node, ove
 			names = append(names, n.Name)
 			annotations[kube.DefragAnnotation], spec = nil, map[string]any{"unschedulable": nil}
 		}
-		if n.Annotations[kube.DefragAnnotation] == Emptied && !n.Spec.Unschedulable {
+		if n.Annotations[kube.DefragAnnotation] != "" && !n.Spec.Unschedulable {
 			annotations[kube.DefragAnnotation] = nil
 		}
 		if text := n.Annotations[kube.HoldsAnnotation]; text != "" && over(lastOf(text)) {

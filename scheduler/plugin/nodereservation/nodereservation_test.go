@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	testingclock "k8s.io/utils/clock/testing"
@@ -131,5 +132,35 @@ func TestKeeps(t *testing.T) {
 				t.Error("a node that nobody holds is kept")
 			}
 		})
+	}
+}
+
+// Nodes come back when their mark is over. A mark goes as soon as somebody has uncordoned the node: else it would undo a later cordon of theirs.
+func TestGiveBack(t *testing.T) {
+	later, before := Moving(start), Moving(start.Add(-time.Hour))
+	for name, c := range map[string]struct {
+		mark          string
+		cordoned      bool
+		marked, stays bool // then
+	}{
+		"moving":                 {later, true, true, true},
+		"moving, uncordoned":     {later, false, false, false},
+		"killed":                 {before, true, false, false},
+		"emptied":                {Emptied, true, true, true},
+		"emptied and uncordoned": {Emptied, false, false, false},
+		"of others":              {"", true, false, true},
+	} {
+		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{}}, Spec: v1.NodeSpec{Unschedulable: c.cordoned}}
+		if c.mark != "" {
+			n.Annotations[kube.DefragAnnotation] = c.mark
+		}
+		client := fake.NewClientset(n)
+		_, err := GiveBack(t.Context(), client, []*v1.Node{n}, func(until time.Time) bool { return start.After(until) })
+		fatal.If(t, err)
+		got, err := client.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
+		fatal.If(t, err)
+		if _, marked := got.Annotations[kube.DefragAnnotation]; marked != c.marked || got.Spec.Unschedulable != c.stays {
+			t.Errorf("%s: marked %v and cordoned %v", name, marked, got.Spec.Unschedulable)
+		}
 	}
 }
