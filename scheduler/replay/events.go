@@ -210,8 +210,9 @@ type Course struct {
 	// the recording do not count.
 	Waits []float64
 
-	// Pods counts pods pending at any moment of the window, even for zero time: arrivals, pods that waited already, and pods that lost their
-	// node. Pods of DaemonSets, static pods, and pods that began to wait in a gap of the recording are left out.
+	// Pods counts pods pending at any moment of the window, even for zero time: arrivals, pods that waited already, pods that lost their
+	// node, and pods that were made in their place. Pods of DaemonSets, static pods, and pods that began to wait in a gap of the recording
+	// are left out.
 	Pods        int
 	Unscheduled int // pods that wait at the end
 	NeverRan    int // pods that went before they got a node

@@ -34,8 +34,8 @@ type owners struct {
 	end     []int       // by row of a pod: the row whose recorded end it meets
 	who     []int       // by row of the record: the pod that meets its end; -1: none
 	really  []bool      // by row of the record: whether it is there in the record now
-	next    map[int]int // by row of the record: the one that was really made in its place, where it goes on here
-	spared  map[int]int // the reverse
+	next    map[int]int // by row of the record that was evicted: the one that was made in its place
+	before  map[int]int // the reverse
 	stalled []*crew     // with events that wait
 }
 
@@ -63,7 +63,7 @@ func newOwners(p *course) *owners {
 	n := len(p.source.Pods)
 	p.source.Pods = slices.Clip(p.source.Pods) // new pods go to a copy
 	o := &owners{course: p, of: make([]*crew, n), end: make([]int, n), who: make([]int, n), really: make([]bool, n),
-		next: map[int]int{}, spared: map[int]int{}}
+		next: map[int]int{}, before: map[int]int{}}
 	tries := triesOf(p.source)
 	for i := range list {
 		c := &crew{Owner: list[i], at: p.now, tries: math.MaxInt32}
@@ -86,10 +86,8 @@ func newOwners(p *course) *owners {
 			}
 		}
 	}
-	if p.fleet != nil {
-		for _, c := range o.crews {
-			o.spare(c)
-		}
+	for _, c := range o.crews {
+		o.pair(c)
 	}
 	strangers, first := 0, ""
 	for i := range n {
@@ -111,13 +109,13 @@ const (
 	madeLate  = 60 * 1000      // milliseconds after which another one is not in its place
 )
 
-// spare finds the pods that were really evicted, and what was made in their place. Where an autoscaler decides on the nodes, the reason of
-// the eviction is not there: such a pod goes on instead of the next.
-func (o *owners) spare(c *crew) {
+// pair finds the pods that were really evicted, and what was made in their place. Where an autoscaler decides on the nodes, the reason of
+// the eviction is not there: such a pod goes on instead of the next. Otherwise, one that is evicted here too is followed by its next pod.
+func (o *owners) pair(c *crew) {
 	waits := map[string][]int{} // rows that ended so, by ReplicaSet or by the pod's name
 	for _, row := range c.Pods {
 		r := &o.source.Pods[row]
-		if o.of[row] != c || !record.Makes(c.Kind) {
+		if o.of[row] != c || c.Kind == record.KindJob && o.fleet != nil { // whose next pod has its own work
 			continue
 		}
 		key := r.OwnerName
@@ -127,7 +125,7 @@ func (o *owners) spare(c *crew) {
 		waits[key] = slices.DeleteFunc(waits[key], func(x int) bool { return o.source.Pods[x].Ended+madeLate < r.Arrived })
 		for i, x := range waits[key] {
 			if gone := o.source.Pods[x].Ended; gone-madeEarly <= r.Arrived && (r.Ended == 0 || r.Ended > gone) {
-				o.next[x], o.spared[row] = row, x
+				o.next[x], o.before[row] = row, x
 				waits[key] = slices.Delete(waits[key], i, i+1)
 				break
 			}
@@ -252,7 +250,7 @@ func (o *owners) arrives(e event) bool {
 	if c == nil {
 		return true
 	}
-	if before, goesOn := o.spared[e.row]; goesOn && (o.who[before] >= 0 || o.who[e.row] != e.row) {
+	if before, evicted := o.before[e.row]; evicted && o.fleet != nil && (o.who[before] >= 0 || o.who[e.row] != e.row) {
 		return false
 	}
 	if c.target = o.source.Pods[e.row].OwnerName; c.failed {
@@ -287,7 +285,7 @@ func (o *owners) meets(e event) (row int, later bool) {
 	if row < 0 || o.of[row] == nil {
 		return row, false
 	}
-	if next, goesOn := o.next[e.row]; goesOn {
+	if next, evicted := o.next[e.row]; evicted && o.fleet != nil {
 		o.end[row], o.who[next], o.who[e.row] = next, row, -1
 		return -1, false
 	}
@@ -360,6 +358,9 @@ func (o *owners) anew(pod *v1.Pod) *v1.Pod {
 	row := o.rows[pod.UID]
 	r, c, end := o.source.Pods[row], o.of[row], o.end[row]
 	o.goes(row)
+	if _, evicted := o.next[end]; evicted && o.fleet == nil && o.source.Pods[end].Ended-o.now < madeEarly {
+		return nil // as in the record
+	}
 	makes := record.Makes(r.OwnerKind)
 	if r.OwnerKind == record.KindJob {
 		makes = c == nil || c.try()

@@ -127,6 +127,37 @@ func TestEvictionsOfTheRecord(t *testing.T) {
 	}
 }
 
+// A pod that is preempted here as it really was is followed by the pod that really followed it, and by no other one.
+func TestPreemptedAsRecorded(t *testing.T) {
+	for _, kind := range []string{record.KindReplicaSet, record.KindJob} {
+		s := source([]record.Pod{
+			made("x", kind+"/own", 10, 40, func(p *record.Pod) { p.End = record.Preempted }),
+			made("high", "", 30, 0, func(p *record.Pod) { p.MilliCPU, p.Priority = 4000, 5 }), made("y", kind+"/own", 31, 0),
+		}, node("a"))
+		own := asks(kind, "own", 0, `{"replicas":1,"parallelism":1}`)
+		own.Spec = "0"
+		s.Objects = []record.Object{own}
+		if c, homes := packs(t, s); fmt.Sprint(named(homes)) != "[high]" || !slices.Equal(c.Waits, []float64{0, 0, 69}) || c.Preempted != 1 ||
+			c.NeverRan+c.FailedJobs+c.Abandoned != 0 {
+			t.Errorf("%v: %+v", homes, c)
+		}
+	}
+}
+
+// What contradicts itself is said: owners that the record lacks, and owners without pods.
+func TestHalfACluster(t *testing.T) {
+	s := source([]record.Pod{made("x", "ReplicaSet/web-1", 10, 40), made("y", "ReplicaSet/lost", 10, 50), made("z", "Workflow/w", 10, 50)}, node("a"))
+	s.Objects = []record.Object{asks(record.KindStatefulSet, "db", 0, `{"replicas":3}`), asks(record.KindReplicaSet, "web-1", 0, `{"owner":"Deployment/web"}`)}
+	c, _ := packs(t, s)
+	notes := strings.Join(c.Notes, "\n")
+	for _, want := range []string{"1 pods, such as shop/y of ReplicaSet lost, have owners that the record lacks", "have no pod at the record's end",
+		"StatefulSet shop/db is the first", "1 owners belong to others that the record lacks"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("no %q in:\n%s", want, notes)
+		}
+	}
+}
+
 // Where an owner wants fewer pods, it takes the one that waits, then one on the node with most of them, then the one that really went.
 func TestScaleDown(t *testing.T) {
 	small := func(p *record.Pod) { p.MilliCPU = 100 }
