@@ -124,6 +124,9 @@ func (o *owners) pair(c *crew) {
 		}
 		waits[key] = slices.DeleteFunc(waits[key], func(x int) bool { return o.source.Pods[x].Ended+madeLate < r.Arrived })
 		for i, x := range waits[key] {
+			if finishes := r.End == record.Succeeded || r.End == record.Failed; finishes && o.fleet != nil {
+				break // its end is not one that another pod can meet
+			}
 			if gone := o.source.Pods[x].Ended; gone-madeEarly <= r.Arrived && (r.Ended == 0 || r.Ended > gone) {
 				o.next[x], o.before[row] = row, x
 				waits[key] = slices.Delete(waits[key], i, i+1)

@@ -112,17 +112,20 @@ func TestEvictionsOfTheRecord(t *testing.T) {
 	evicted := func(p *record.Pod) { p.End = record.Evicted }
 	pods := []record.Pod{
 		made("x", "ReplicaSet/own", 10, 40, evicted), made("y", "ReplicaSet/own", 35, 60, evicted), made("z", "ReplicaSet/own", 61, 80),
+		made("f", "ReplicaSet/three", 5, 15, evicted),
+		made("g", "ReplicaSet/three", 16, 30, func(p *record.Pod) { p.Bound, p.End = p.Arrived, record.Failed }),
 		made("more", "ReplicaSet/own", 62, 0), made("db-0", "StatefulSet/db", 5, 20, evicted),
 		made("other", "StatefulSet/db", 21, 90, func(p *record.Pod) { p.Name = "db-1" }), made("new", "StatefulSet/db", 22, 0, func(p *record.Pod) { p.Name = "db-0" }),
 	}
 	slices.SortFunc(pods, func(a, b record.Pod) int { return cmp.Compare(a.Arrived, b.Arrived) })
 	s := source(pods, node("a"), node("b"))
 	s.Objects = []record.Object{asks(record.KindReplicaSet, "own", 0, `{"replicas":1}`), asks(record.KindStatefulSet, "db", 0, `{"replicas":2}`)}
+	s.Objects = append(s.Objects, asks(record.KindReplicaSet, "three", 0, `{"replicas":0}`))
 	idle := scripted(t, func(int64, *autoscale.Cluster) autoscale.Plan { return autoscale.Plan{} })
-	if c, homes := scaled(t, s, idle); fmt.Sprint(named(homes)) != "[db-0 more]" || c.Pods != 4 || c.Unmade+c.NeverRan != 0 {
+	if c, homes := scaled(t, s, idle); fmt.Sprint(named(homes)) != "[db-0 more]" || c.Pods != 6 || c.Unmade+c.NeverRan != 0 {
 		t.Errorf("%v: %+v", homes, c)
 	}
-	if c, homes := packs(t, s); fmt.Sprint(named(homes)) != "[more new]" || c.Pods != 7 || c.OffHours != 0 {
+	if c, homes := packs(t, s); fmt.Sprint(named(homes)) != "[more new]" || c.Pods != 9 || c.OffHours != 0 {
 		t.Errorf("%v: %+v", homes, c)
 	}
 }
