@@ -40,8 +40,13 @@ spec:
     spec:
       requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot], minValues: 1}]
       taints: [{key: spot, effect: NoSchedule}]
+      nodeClassRef: {kind: EC2NodeClass, name: lost}
 ---
 kind: EC2NodeClass
+metadata: {name: default}
+spec: {amiFamily: AL2023, blockDeviceMappings: []}
+---
+kind: Service
 `
 
 func catalog(t testing.TB) *Catalog {
@@ -57,7 +62,7 @@ func TestRead(t *testing.T) {
 		c.Types[1].Boot != defaultBoot {
 		t.Fatalf("%+v", c)
 	}
-	if notes := strings.Join(c.Notes, "; "); !strings.Contains(notes, "1 of kind EC2NodeClass") || !strings.Contains(notes, "minValues") {
+	if notes := strings.Join(c.Notes, "; "); !strings.Contains(notes, "amiFamily, blockDeviceMappings of EC2NodeClass default") || !strings.Contains(notes, "minValues") {
 		t.Error(notes)
 	}
 	l := Launch{Name: "n", Pool: "spot", Type: "small", Zone: "a", Spot: true}
@@ -107,6 +112,31 @@ func TestKarpentersForm(t *testing.T) {
 	}
 }
 
+// classed returns a pool with a class of nodes.
+func classed(kubelet string) string {
+	return "{kind: NodePool, metadata: {name: p}, spec: {template: {spec: {nodeClassRef: {name: c}}}}}\n---\n" +
+		"{kind: EC2NodeClass, metadata: {name: c}, spec: {subnetSelectorTerms: [], kubelet: {" + kubelet + "}}, status: {subnets: [{zone: b}]}}"
+}
+
+// The class of a pool says what its kubelets keep, and where its machines can be.
+func TestClass(t *testing.T) {
+	text := classed("maxPods: 20, podsPerCore: 4, systemReserved: {cpu: 100m, memory: 1Gi}, kubeReserved: {cpu: 100m}, evictionHard: {memory.available: 25%}")
+	c, err := Read([]byte(machineTypes), []byte(text))
+	fatal.If(t, err)
+	offers := c.Offers(&c.Pools[0])
+	if len(offers) != 1 || offers[0].Zone != "b" || strings.Contains(strings.Join(c.Notes, ";"), "subnetSelectorTerms") {
+		t.Fatalf("%+v, %q", offers, c.Notes)
+	}
+	n := c.Node(offers[0]).Status.Allocatable
+	if n.Cpu().MilliValue() != 1800 || n.Memory().Value() != 2<<30 || n.Pods().Value() != 8 {
+		t.Errorf("%v", n)
+	}
+	if c, err = Read([]byte(machineTypes+"- {name: gone, resources: {cpu: 2, memory: 4Gi}, offerings: [{price: 1, available: false}]}"), nil); err != nil ||
+		!strings.Contains(strings.Join(c.Notes, ";"), "1 types without an offering") {
+		t.Errorf("%q, %v", c.Notes, err)
+	}
+}
+
 func TestBadFiles(t *testing.T) {
 	one := func(change string) string { return "[{name: x, resources: {cpu: 2, memory: 4Gi}, " + change + "}]" }
 	for _, c := range []struct{ types, pools, say string }{
@@ -122,6 +152,11 @@ func TestBadFiles(t *testing.T) {
 		{"[{name: x}, {name: x}]", "", "resources"},
 		{one("offerings: [{price: 1}]"), "kind: Deployment", "there are 0 NodePools"},
 		{one("offerings: [{price: 1}]"), "kind: NodePool", "has no name"},
+		{one("offerings: [{price: 1}]"), "{kind: NodePool, metadata: {name: p}, spec: {limits: {cpu: -1}}}", "p: its limit of cpu is -1"},
+		{one("offerings: [{price: 1}]"), classed("maxPods: 0"), "EC2NodeClass c: kubelet: maxPods is 0"},
+		{one("offerings: [{price: 1}]"), classed("evictionHard: {memory.available: 200%}"), "no share of 0 to 100"},
+		{one("offerings: [{price: 1}]"), classed("kubeReserved: {cpu: -1}"), "the reserved cpu is -1"},
+		{one("offerings: [{price: 1}]"), classed("kubeReserved: {cpu: 3}"), "none of the 1 types"},
 		{one("offerings: [{price: 1}]"), "{kind: NodePool, metadata: {name: p}, spec: {template: {spec: {requirements: " +
 			"[{key: kubernetes.io/arch, operator: In, values: [arm64]}]}}}}", "none of the 1 types satisfies"},
 	} {
@@ -133,6 +168,7 @@ func TestBadFiles(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	f.Add(machineTypes, pools)
+	f.Add(machineTypes, classed("maxPods: 9"))
 	f.Add("[]", "null")
 	f.Fuzz(func(t *testing.T, machines, pools string) {
 		c, err := Read([]byte(machines), []byte(pools))

@@ -63,6 +63,11 @@ type Pool struct {
 	Limits       v1.ResourceList // of all its machines together, with "nodes"; nil: none
 	// Manifest is the whole NodePool in JSON, for a scaler that reads more of it.
 	Manifest []byte
+	// Zones are those of its class's subnets, also in Requirements but not in the manifest; empty: any.
+	Zones []string
+
+	class   string // its name
+	kubelet *kubelet
 }
 
 // Type returns a type by its name; nil if there is none.
@@ -101,7 +106,8 @@ func (c *Catalog) Price(l Launch) float64 {
 func (c *Catalog) Node(l Launch) *v1.Node {
 	t := c.Type(l.Type)
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: l.Name, UID: types.UID(l.Name), Labels: map[string]string{}}}
-	if p := c.Pool(l.Pool); p != nil {
+	p := c.Pool(l.Pool)
+	if p != nil {
 		for _, r := range p.Requirements { // a pool's only value for a key is a label of its machines
 			if r.Operator == v1.NodeSelectorOpIn && len(r.Values) == 1 {
 				n.Labels[r.Key] = r.Values[0]
@@ -120,7 +126,7 @@ func (c *Catalog) Node(l Launch) *v1.Node {
 	if l.Zone != "" {
 		n.Labels[v1.LabelTopologyZone] = l.Zone
 	}
-	n.Status.Capacity, n.Status.Allocatable = t.Capacity.DeepCopy(), t.Allocatable.DeepCopy()
+	n.Status.Capacity, n.Status.Allocatable = t.Capacity.DeepCopy(), p.Allocatable(t).DeepCopy()
 	return n
 }
 
@@ -138,8 +144,11 @@ func (c *Catalog) Offers(p *Pool) []Launch {
 	return out
 }
 
-// allows reports whether a node satisfies the pool's requirements.
+// allows reports whether a node satisfies the pool's requirements and its kubelet leaves anything to pods.
 func (p *Pool) allows(n *v1.Node) bool {
+	if n.Status.Allocatable.Cpu().Sign() <= 0 || n.Status.Allocatable.Memory().Sign() <= 0 {
+		return false
+	}
 	if len(p.Requirements) == 0 {
 		return true
 	}
@@ -250,19 +259,38 @@ func OfDaemonSet(p *v1.Pod) bool {
 	return o != nil && o.Kind == record.KindDaemonSet
 }
 
-// Unfit returns the pods that no machine of any pool could take, though it were empty.
-func (c *Catalog) Unfit(pods []*v1.Pod) (out []*v1.Pod) {
-	var machines []*bin
-	known := sizes{}
+// empties returns an empty machine of each offer of the pools.
+func (c *Catalog) empties(known sizes) (out []*bin) {
 	for i := range c.Pools {
 		for _, l := range c.Offers(&c.Pools[i]) {
-			machines = append(machines, known.newBin(c.Node(l), nil))
+			out = append(out, known.newBin(c.Node(l), nil))
 		}
 	}
+	return out
+}
+
+// Unfit returns the pods that no machine of any pool could take, though it were empty.
+func (c *Catalog) Unfit(pods []*v1.Pod) (out []*v1.Pod) {
+	known := sizes{}
+	machines := c.empties(known)
 	for _, p := range pods {
-		x := known.of(p)
-		if !slices.ContainsFunc(machines, func(b *bin) bool { return holds(b.left, x.amounts) && Admits(p, b.node) }) {
+		if !slices.ContainsFunc(machines, func(b *bin) bool { return b.could(p, known) }) {
 			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Useless returns the types whose machines could take none of the pods.
+func (c *Catalog) Useless(pods []*v1.Pod) (out []string) {
+	known, used := sizes{}, map[string]bool{}
+	for _, b := range c.empties(known) {
+		name := b.node.Labels[v1.LabelInstanceTypeStable]
+		used[name] = used[name] || slices.ContainsFunc(pods, func(p *v1.Pod) bool { return b.could(p, known) })
+	}
+	for i := range c.Types {
+		if name := c.Types[i].Name; !used[name] {
+			out = append(out, name)
 		}
 	}
 	return out

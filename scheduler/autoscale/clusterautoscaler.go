@@ -186,7 +186,7 @@ func withCount(n *v1.Node) kube.Quantities {
 func (p *Pool) within(n *v1.Node, has kube.Quantities) int64 {
 	one, limits := withCount(n), kube.QuantitiesIn(p.Limits)
 	if _, limited := limits[nodesLimit]; !limited {
-		limits[nodesLimit] = mostNodes
+		limits[nodesLimit] = MostNodes
 	}
 	out := int64(math.MaxInt64)
 	for name, limit := range limits {

@@ -53,6 +53,9 @@ type poolFile struct {
 				Requirements  []requirementFile `json:"requirements"`
 				Taints        []v1.Taint        `json:"taints"`
 				StartupTaints []v1.Taint        `json:"startupTaints"`
+				NodeClassRef  struct {
+					Name string `json:"name"`
+				} `json:"nodeClassRef"`
 			} `json:"spec"`
 		} `json:"template"`
 		Limits   v1.ResourceList `json:"limits"`
@@ -74,7 +77,8 @@ const (
 	mostTypes     = 5000
 	mostOfferings = 200 // of a type
 	mostPools     = 200
-	mostNodes     = 5000 // machines of a pool without limits
+	// MostNodes is how many machines a pool without limits may have.
+	MostNodes = 5000
 )
 
 // Read reads a catalog from a file of types, YAML or JSON, and a file of NodePools. Without pools, there is one that may start all types.
@@ -127,7 +131,7 @@ func (c *Catalog) readTypes(text []byte) error {
 		return fmt.Errorf("there are %d, want 1 to %d", len(all), mostTypes)
 	}
 	names := map[string]bool{}
-	foreign := 0 // types of which no machine can run Linux
+	foreign, sold := 0, 0 // types of which no machine can run Linux, and those that nobody offers now
 	for i := range all {
 		f := &all[i]
 		if len(f.OperatingSystems) > 0 && !slices.Contains(f.OperatingSystems, "linux") {
@@ -142,9 +146,14 @@ func (c *Catalog) readTypes(text []byte) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.Name, err)
 		}
-		if len(t.Offerings) > 0 {
-			c.Types = append(c.Types, t)
+		if len(t.Offerings) == 0 {
+			sold++
+			continue
 		}
+		c.Types = append(c.Types, t)
+	}
+	if sold > 0 {
+		c.Notes = append(c.Notes, fmt.Sprintf("not used: %d types without an offering that is available", sold))
 	}
 	if foreign > 0 {
 		c.Notes = append(c.Notes, fmt.Sprintf("not used: %d types without Linux", foreign))
@@ -241,7 +250,7 @@ func (f *typeFile) size(t *Type) error {
 }
 
 func (c *Catalog) readPools(text []byte) error {
-	others := map[string]int{}
+	others, classes := map[string]int{}, map[string]class{}
 	for doc := range bytes.SplitSeq(append([]byte("\n"), text...), []byte("\n---")) {
 		js, err := yaml.YAMLToJSON(doc)
 		if err != nil {
@@ -250,12 +259,12 @@ func (c *Catalog) readPools(text []byte) error {
 		var items struct{ Items []json.RawMessage }
 		if json.Unmarshal(js, &items) == nil && len(items.Items) > 0 {
 			for _, one := range items.Items {
-				if err := c.readPool(one, others); err != nil {
+				if err := c.readObject(one, others, classes); err != nil {
 					return err
 				}
 			}
 		} else if string(js) != "null" {
-			if err := c.readPool(js, others); err != nil {
+			if err := c.readObject(js, others, classes); err != nil {
 				return err
 			}
 		}
@@ -263,6 +272,7 @@ func (c *Catalog) readPools(text []byte) error {
 	for kind, n := range others {
 		c.Notes = append(c.Notes, fmt.Sprintf("not used: %d of kind %s", n, kind))
 	}
+	c.apply(classes)
 	slices.Sort(c.Notes)
 	if len(c.Pools) == 0 || len(c.Pools) > mostPools {
 		return fmt.Errorf("there are %d NodePools, want 1 to %d", len(c.Pools), mostPools)
@@ -271,20 +281,33 @@ func (c *Catalog) readPools(text []byte) error {
 	return nil
 }
 
-// readPool reads an object; what is no NodePool is counted.
-func (c *Catalog) readPool(js []byte, others map[string]int) error {
-	var f poolFile
-	if err := json.Unmarshal(js, &f); err != nil && !errors.Is(err, io.EOF) {
+// readObject reads a NodePool or a class of nodes; what is neither is counted.
+func (c *Catalog) readObject(js []byte, others map[string]int, classes map[string]class) error {
+	var kind metav1.TypeMeta
+	if err := json.Unmarshal(js, &kind); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if f.Kind != "NodePool" {
-		others[cmp.Or(f.Kind, "nothing")]++
-		return nil
+	switch {
+	case kind.Kind == "NodePool":
+		return c.readPool(js)
+	case strings.HasSuffix(kind.Kind, "NodeClass"):
+		name, read, err := c.readClass(kind.Kind, js)
+		classes[name] = read
+		return err
+	}
+	others[cmp.Or(kind.Kind, "nothing")]++
+	return nil
+}
+
+func (c *Catalog) readPool(js []byte) error {
+	var f poolFile
+	if err := json.Unmarshal(js, &f); err != nil {
+		return err
 	}
 	t := &f.Spec.Template
 	p := Pool{
 		Name: f.Metadata.Name, Weight: f.Spec.Weight, Labels: t.Metadata.Labels, Taints: t.Spec.Taints, Limits: f.Spec.Limits,
-		Manifest: slices.Clone(js),
+		Manifest: slices.Clone(js), class: t.Spec.NodeClassRef.Name,
 	}
 	if p.Name == "" || c.Pool(p.Name) != nil {
 		return fmt.Errorf("a NodePool has no name, or one that another has: %q", p.Name)
@@ -301,8 +324,13 @@ func (c *Catalog) readPool(js []byte, others map[string]int) error {
 	if f.Spec.Replicas != nil {
 		c.Notes = append(c.Notes, fmt.Sprintf("not used: replicas of NodePool %s", p.Name))
 	}
+	for name, q := range p.Limits {
+		if q.Sign() < 0 {
+			return fmt.Errorf("NodePool %s: its limit of %s is %v", p.Name, name, &q)
+		}
+	}
 	if len(p.Limits) == 0 {
-		c.Notes = append(c.Notes, fmt.Sprintf("NodePool %s has no limits: it may have %d machines", p.Name, mostNodes))
+		c.Notes = append(c.Notes, fmt.Sprintf("NodePool %s has no limits: it may have %d machines", p.Name, MostNodes))
 	}
 	c.Pools = append(c.Pools, p)
 	return nil

@@ -92,3 +92,8 @@ func (b *bin) take(p *v1.Pod, x size) bool {
 	b.put(p, x)
 	return true
 }
+
+// could reports whether a pod fits on the node beside what is there, if it were alone of its kind.
+func (b *bin) could(p *v1.Pod, known sizes) bool {
+	return holds(b.left, known.of(p).amounts) && Admits(p, b.node)
+}

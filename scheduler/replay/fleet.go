@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -79,7 +80,7 @@ func newFleet(p *course, c *Scaling) (*fleet, error) {
 			continue
 		}
 		n := p.objects.Node(r)
-		l, known := f.catalog.Match(n)
+		l, known := f.matched(n)
 		if !known {
 			unknown, example = unknown+1, cmp.Or(example, r.Name)
 			continue
@@ -456,6 +457,22 @@ func (f *fleet) finish() {
 		f.out.Notes = append(f.out.Notes, fmt.Sprintf("%d pods that wait at the end, such as %s/%s, fit no machine of any pool",
 			len(unfit), unfit[0].Namespace, unfit[0].Name))
 	}
+	if types := f.useless(); len(types) > 0 {
+		f.out.Notes = append(f.out.Notes, fmt.Sprintf("%d types, such as %s, fit no pod of this time", len(types), types[0]))
+	}
+	if n, example := f.budgets.blocking(); n > 0 {
+		f.out.Notes = append(f.out.Notes, fmt.Sprintf(
+			"%d disruption budgets, such as %s, allow no eviction at the end: an autoscaler leaves the nodes of their pods", n, example))
+	}
+}
+
+// useless returns the types of the catalog that fit no pod that was seen.
+func (f *fleet) useless() []string {
+	pods := slices.Collect(maps.Values(f.objects.templates))
+	if len(pods) == 0 {
+		return nil
+	}
+	return f.catalog.Useless(pods)
 }
 
 // got shows a pod on its machine.

@@ -96,6 +96,9 @@ func TestBeginsWithTheRecord(t *testing.T) {
 	if homes["old"] != "a" || homes["lost"] != "a" || c.Pods != 1 || !strings.Contains(strings.Join(c.Notes, ";"), "1 nodes of the record, such as odd") {
 		t.Errorf("%v, %+v", homes, c)
 	}
+	if notes := strings.Join(c.Notes, ";"); !strings.Contains(notes, "such as m4 for a") || strings.Contains(notes, "fit no pod") {
+		t.Error(notes)
+	}
 }
 
 // A drained machine goes when disruption budgets have let its pods go. What owners make anew runs elsewhere; work begins again.
@@ -130,6 +133,20 @@ func TestDrain(t *testing.T) {
 	}
 	if got := c.Hours["m4"] * 3600; got < 100+35 || got > 100+60 { // the second pod of the budget stays until the first runs again
 		t.Errorf("%v", got)
+	}
+}
+
+// Types that fit no pod, and budgets that allow no eviction, are named.
+func TestNamesWhatIsOfNoUse(t *testing.T) {
+	s := source([]record.Pod{pod("web", 0, unbound, func(p *record.Pod) { p.Labels, p.MilliCPU = `{"app":"web"}`, 5000 })})
+	s.Objects = []record.Object{{Kind: record.KindBudget, Namespace: "shop", Name: "web", From: t0,
+		Spec: `{"maxUnavailable":0,"selector":{"matchLabels":{"app":"web"}}}`}}
+	c, _ := scaled(t, s, scripted(t, func(int64, *autoscale.Cluster) autoscale.Plan { return autoscale.Plan{} }))
+	notes := strings.Join(c.Notes, ";")
+	for _, want := range []string{"1 types, such as m4, fit no pod", "1 disruption budgets, such as shop/web, allow no eviction"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("no %q: %s", want, notes)
+		}
 	}
 }
 

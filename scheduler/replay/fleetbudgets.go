@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"cmp"
+
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -116,4 +118,14 @@ func (b *budgets) now() (out []*policyv1.PodDisruptionBudget) {
 		out = append(out, x.object)
 	}
 	return out
+}
+
+// blocking returns the number of budgets with pods that allow no eviction, and the name of one.
+func (b *budgets) blocking() (n int, example string) {
+	for _, x := range b.list {
+		if x.expected > 0 && x.allowed() == 0 {
+			n, example = n+1, cmp.Or(example, x.object.Namespace+"/"+x.object.Name)
+		}
+	}
+	return n, example
 }

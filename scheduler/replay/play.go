@@ -75,7 +75,8 @@ type course struct {
 	used    map[string]int
 	nodes   map[string]*v1.Node
 	prices  map[string]float64
-	unknown map[string]bool // nodes without a price
+	unknown map[string]bool   // nodes without a price
+	guessed map[string]string // types of nodes whose label names no type of the catalog, by node
 	now     int64
 	state   state
 	changed bool
@@ -132,8 +133,8 @@ func begin(ctx context.Context, s Source, c Config, real bool) (*course, error) 
 		clock: v, real: real, rows: make(map[types.UID]int, len(s.Pods)), ends: map[int]int64{}, since: map[int]int64{}, began: map[int]int64{},
 		waits: map[int]int64{},
 		ran:   map[int]bool{}, again: map[int]bool{}, used: map[string]int{}, nodes: map[string]*v1.Node{}, prices: map[string]float64{},
-		unknown: map[string]bool{},
-		now:     s.From, changed: true,
+		unknown: map[string]bool{}, guessed: map[string]string{},
+		now: s.From, changed: true,
 	}
 	p.Preempts, p.Follow = true, p
 	for i := range s.Pods {
@@ -283,7 +284,7 @@ func (p *course) node(r *record.Node) error {
 	perHour, known := p.config.Prices.Of(r)
 	if s := p.config.Scaling; s != nil {
 		var l autoscale.Launch
-		l, known = s.Catalog.Match(n)
+		l, known = p.matched(n)
 		perHour = s.Catalog.Price(l)
 	}
 	p.prices[n.Name] = perHour
@@ -291,6 +292,15 @@ func (p *course) node(r *record.Node) error {
 		p.unknown[n.Name] = true
 	}
 	return nil
+}
+
+// matched returns as what machine of the catalog a recorded node counts, and remembers one that only its capacity tells.
+func (p *course) matched(n *v1.Node) (autoscale.Launch, bool) {
+	l, known := p.config.Scaling.Catalog.Match(n)
+	if known && n.Labels[v1.LabelInstanceTypeStable] != l.Type {
+		p.guessed[n.Name] = l.Type
+	}
+	return l, known
 }
 
 // hours returns the recorded hours of nodes, by type of the catalog.
@@ -423,6 +433,11 @@ func (p *course) finish() Course {
 	if n := len(p.unknown); n > 0 {
 		p.out.Notes = append(p.out.Notes,
 			fmt.Sprintf("the prices say nothing of %d nodes, such as %s; they cost nothing", n, slices.Min(slices.Collect(maps.Keys(p.unknown)))))
+	}
+	if n := len(p.guessed); n > 0 {
+		name := slices.Min(slices.Collect(maps.Keys(p.guessed)))
+		p.out.Notes = append(p.out.Notes,
+			fmt.Sprintf("the labels of %d nodes name no type of the catalog; their capacity does, such as %s for %s", n, p.guessed[name], name))
 	}
 	return p.out
 }

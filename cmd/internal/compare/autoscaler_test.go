@@ -16,7 +16,7 @@ func TestAutoscaler(t *testing.T) {
 	dir, types, pools := recorded(t), filepath.Join(t.TempDir(), "types.yaml"), filepath.Join(t.TempDir(), "pools.yaml")
 	for path, text := range map[string]string{
 		types: "[{name: m, resources: {cpu: 8, memory: 32Gi}, overhead: {}, offerings: [{price: 0.5}]}]",
-		pools: "{kind: NodePool, metadata: {name: p}}\n---\nkind: EC2NodeClass",
+		pools: "{kind: NodePool, metadata: {name: p}}\n---\n{kind: EC2NodeClass, metadata: {name: c}, spec: {amiFamily: AL2023}}",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -26,7 +26,7 @@ func TestAutoscaler(t *testing.T) {
 		"--seeds", "2", dir}
 	code, out, errs := execute(t, args...)
 	for _, want := range []string{"most-allocated ", " a day, not ", "price/day", "36.00", "hours of m", "nodes started", "core hours lost",
-		"1 of kind EC2NodeClass", "NodePool p has no limits"} {
+		"amiFamily of EC2NodeClass c", "NodePool p has no limits"} {
 		if code != exit.OK || !strings.Contains(out, want) {
 			t.Errorf("code %d, no %q: %s\n%s", code, want, errs, out)
 		}

@@ -58,12 +58,14 @@ func (s *scaler) bound() *bound {
 		}
 		b.free[m.name] = left
 	}
-	for _, t := range s.provider.catalog {
-		x := bargain{amount: amountOf(kube.AmountsIn(t.Allocatable)), price: t.Offerings[0].Price}
-		for _, o := range t.Offerings {
-			x.price = min(x.price, o.Price)
+	for _, types := range s.provider.types {
+		for _, it := range types {
+			x := bargain{amount: amountOf(kube.AmountsIn(it.Allocatable())), price: it.Offerings[0].Price}
+			for _, o := range it.Offerings {
+				x.price = min(x.price, o.Price)
+			}
+			b.types = append(b.types, x)
 		}
-		b.types = append(b.types, x)
 	}
 	return b
 }

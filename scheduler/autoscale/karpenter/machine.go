@@ -81,7 +81,7 @@ func (s *scaler) newClaim(np *v1.NodePool, l autoscale.Launch, started time.Time
 	maps.Copy(claim.Labels, t.Labels)
 	if typ := s.provider.catalog[l.Type]; typ != nil {
 		maps.Copy(claim.Labels, typ.Labels)
-		claim.Status.Capacity, claim.Status.Allocatable = typ.Capacity, typ.Allocatable
+		claim.Status.Capacity, claim.Status.Allocatable = typ.Capacity, s.provider.pool(np.Name).Allocatable(typ)
 		claim.Labels[corev1.LabelInstanceTypeStable] = l.Type
 	}
 	claim.Labels[corev1.LabelTopologyZone] = l.Zone // empty for a catalog without zones

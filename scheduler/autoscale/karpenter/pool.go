@@ -9,8 +9,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/utils/resources"
 
 	"gnnsched/scheduler/autoscale"
 )
@@ -40,12 +42,21 @@ func nodePool(p *autoscale.Pool) (v1.NodePool, error) {
 		d.Budgets[i].Nodes = cmp.Or(d.Budgets[i].Nodes, "10%")
 	}
 	t := &np.Spec.Template.Spec
+	if len(p.Zones) > 0 {
+		t.Requirements = append(t.Requirements,
+			v1.NodeSelectorRequirementWithMinValues{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: p.Zones})
+	}
+	if len(np.Spec.Limits) == 0 {
+		np.Spec.Limits = v1.Limits{resources.Node: *resource.NewQuantity(autoscale.MostNodes, resource.DecimalSI)}
+	}
 	if given.Spec.Template.Spec.ExpireAfter == nil {
 		t.ExpireAfter.Duration = new(720 * time.Hour)
 	}
 	if t.NodeClassRef == nil {
-		t.NodeClassRef = &v1.NodeClassReference{Group: "gnnsched", Kind: "Catalog", Name: "default"}
+		t.NodeClassRef = &v1.NodeClassReference{}
 	}
+	r := t.NodeClassRef // Karpenter fails on an empty kind
+	r.Group, r.Kind, r.Name = cmp.Or(r.Group, "gnnsched"), cmp.Or(r.Kind, "Catalog"), cmp.Or(r.Name, "default")
 	conditions := np.StatusConditions()
 	for _, c := range []string{v1.ConditionTypeValidationSucceeded, v1.ConditionTypeNodeClassReady, v1.ConditionTypeNodeRegistrationHealthy} {
 		conditions.SetTrue(c)

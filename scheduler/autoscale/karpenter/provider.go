@@ -27,15 +27,19 @@ var wellKnown sync.RWMutex
 // provider is Karpenter's view of a catalog. Embedded methods are nil: nothing here calls them.
 type provider struct {
 	cloudprovider.CloudProvider
-	types   []*cloudprovider.InstanceType
+	types   map[string][]*cloudprovider.InstanceType // by pool, as its class of nodes has them
 	byName  map[string]*cloudprovider.InstanceType
 	catalog map[string]*autoscale.Type
+	pool    func(name string) *autoscale.Pool
 	classes []status.Object
 }
 
 // newProvider makes instance types from a catalog, and makes the labels of its types known to Karpenter, as providers of clouds do.
 func newProvider(c *autoscale.Catalog, pools []v1.NodePool) *provider {
-	p := &provider{byName: map[string]*cloudprovider.InstanceType{}, catalog: map[string]*autoscale.Type{}}
+	p := &provider{
+		types: map[string][]*cloudprovider.InstanceType{}, byName: map[string]*cloudprovider.InstanceType{},
+		catalog: map[string]*autoscale.Type{}, pool: c.Pool,
+	}
 	wellKnown.Lock()
 	defer wellKnown.Unlock()
 	for i := range c.Types {
@@ -44,10 +48,15 @@ func newProvider(c *autoscale.Catalog, pools []v1.NodePool) *provider {
 		}
 	}
 	for i := range c.Types {
-		it := instanceType(&c.Types[i])
-		p.types = append(p.types, it)
-		p.byName[it.Name] = it
-		p.catalog[it.Name] = &c.Types[i]
+		t := &c.Types[i]
+		p.catalog[t.Name], p.byName[t.Name] = t, instanceType(t, t.Allocatable)
+		for k := range c.Pools {
+			it, pool := p.byName[t.Name], &c.Pools[k]
+			if pool.Reserves() {
+				it = instanceType(t, pool.Allocatable(t))
+			}
+			p.types[pool.Name] = append(p.types[pool.Name], it)
+		}
 	}
 	kinds := map[schema.GroupKind]bool{}
 	for i := range pools {
@@ -59,13 +68,13 @@ func newProvider(c *autoscale.Catalog, pools []v1.NodePool) *provider {
 	return p
 }
 
-func instanceType(t *autoscale.Type) *cloudprovider.InstanceType {
+func instanceType(t *autoscale.Type, allocatable corev1.ResourceList) *cloudprovider.InstanceType {
 	it := &cloudprovider.InstanceType{
 		Name: t.Name, Capacity: t.Capacity, Overhead: &cloudprovider.InstanceTypeOverhead{KubeReserved: corev1.ResourceList{}},
 		Requirements: scheduling.NewRequirements(),
 	}
 	for name, all := range t.Capacity {
-		if free, is := t.Allocatable[name]; is {
+		if free, is := allocatable[name]; is {
 			all = all.DeepCopy()
 			all.Sub(free)
 			it.Overhead.KubeReserved[name] = all
@@ -132,9 +141,9 @@ func (p *provider) cheapest(claim *v1.NodeClaim) (autoscale.Launch, error) {
 	return best, nil
 }
 
-// GetInstanceTypes returns the types of the catalog. Karpenter chooses from them what the pool allows.
-func (p *provider) GetInstanceTypes(context.Context, *v1.NodePool) ([]*cloudprovider.InstanceType, error) {
-	return slices.Clone(p.types), nil
+// GetInstanceTypes returns the types of the catalog with the room that the pool's class leaves. Karpenter chooses from them what the pool allows.
+func (p *provider) GetInstanceTypes(_ context.Context, np *v1.NodePool) ([]*cloudprovider.InstanceType, error) {
+	return slices.Clone(p.types[np.Name]), nil
 }
 
 // GetSupportedNodeClasses returns a class of each kind that a pool refers to.

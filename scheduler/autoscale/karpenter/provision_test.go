@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/autoscale"
 )
 
@@ -83,5 +84,18 @@ func TestBatch(t *testing.T) {
 	}
 	if started != 10*time.Second {
 		t.Errorf("started after %v", started)
+	}
+}
+
+// Karpenter goes by what the class of a pool says of zones and pods.
+func TestClassOfNodes(t *testing.T) {
+	catalog, err := autoscale.Read([]byte("[{name: m, resources: {cpu: 8, memory: 32Gi}, offerings: [{zone: a, price: 1}, {zone: b, price: 2}]}]"), []byte(
+		"{kind: NodePool, metadata: {name: p}, spec: {template: {spec: {nodeClassRef: {name: c}, requirements: []}}}}\n---\n"+
+			"{kind: EC2NodeClass, metadata: {name: c}, spec: {kubelet: {maxPods: 1}}, status: {subnets: [{zone: b}]}}"))
+	fatal.If(t, err)
+	w := newWorld(t, catalog)
+	w.c.Waiting = []*v1.Pod{pod("p", "1"), pod("q", "1")}
+	if got := w.run(5 * time.Second); got != "   1s start p-000001 m b\n   1s start p-000002 m b" {
+		t.Error(got)
 	}
 }
