@@ -54,6 +54,9 @@ cpu() {
 	balance "$seeds" 101 --scenario pack --policies kube-scheduler,most-allocated,requested-to-capacity-ratio,best-fit,dot-product,greedy:pack,linear-pack
 	balance "$seeds" 101 --scenario zonal --policies kube-scheduler,best-fit,greedy:pack=0.5+zones,linear-pack,linear-zones
 	for s in small8 lossy bursty diurnal heavytail foreign tiny; do balance "$seeds" 101 --scenario $s --policies $all; done
+	for s in 'hetero*' lossy bursty diurnal heavytail foreign small8 tiny; do
+		play cpu.csv rivals meanCost 'make results' "$seeds" 101 --scenario "$s" --policies linear,greedy-balance,rule
+	done
 	balance "$few" 101 --scenario large500 --policies $all
 	balance "$few" 101 --scenario large1000 --policies kube-scheduler,greedy-balance,linear,rule
 	for s in scarce scarce-deployments scarce-zones scarce-arch scarce-spot scarce8 family-scarce hetero80 hetero95 lossy jobs; do
