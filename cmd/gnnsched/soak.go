@@ -34,15 +34,13 @@ func soakCommand() *ucli.Command {
 			"Ctrl-C prints the count so far.\n\nExamples:\n" +
 			"   gnnsched soak                          # ten minutes\n" +
 			"   gnnsched soak --for 45s --seed 7       # a short one, with other pods and faults\n" +
-			"   gnnsched soak --for 8h --every 30s     # over night, with fewer faults\n" +
-			"   gnnsched soak --schedulers 1           # no leader election: the scheduler outlives the cluster's restarts",
+			"   gnnsched soak --for 8h --every 30s     # over night, with fewer faults",
 		Flags: []ucli.Flag{
 			&ucli.DurationFlag{Name: "for", Value: 10 * time.Minute, Usage: "let pods come and go for `TIME`; the count takes a minute or two more"},
 			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the pods and the faults"},
 			&ucli.IntFlag{Name: "nodes", Value: 20, Usage: "`NUMBER` of nodes; a third has eight GPUs each"},
 			&ucli.IntFlag{Name: "pods", Value: 300, Usage: "`NUMBER` of pods that exist at the same time"},
 			&ucli.DurationFlag{Name: "every", Value: 5 * time.Second, Usage: "mean `TIME` from the recovery from a fault to the next fault"},
-			&ucli.IntFlag{Name: "schedulers", Value: 2, Usage: "`NUMBER` of schedulers besides the rival and the shadow; of several one leads"},
 		},
 		Action: cli.FlagsOnly(runSoak),
 	}
@@ -64,7 +62,7 @@ func runSoak(c *ucli.Context) error {
 	logging.DropKlog() // etcd's client complains there whenever the cluster is killed
 	return live.Soak{
 		For: c.Duration("for"), Seed: c.Uint64("seed"), Nodes: c.Int("nodes"), Pods: c.Int("pods"),
-		Every: c.Duration("every"), Schedulers: c.Int("schedulers"), Kwokcluster: string(program), Scheduler: self, Trainer: trainer,
+		Every: c.Duration("every"), Kwokcluster: string(program), Scheduler: self, Trainer: trainer,
 		Out: c.App.Writer,
 	}.Run(c.Context)
 }

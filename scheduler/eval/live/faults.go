@@ -228,7 +228,7 @@ func (s *soak) resumeShare(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	for _, p := range s.schedulers[:s.config.Schedulers] {
+	for _, p := range s.schedulers[:leaders] {
 		p.end(syscall.SIGTERM)
 	}
 	return true

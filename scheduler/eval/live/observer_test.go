@@ -201,7 +201,7 @@ func TestPodsFit(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	good := Soak{For: time.Minute, Nodes: 20, Pods: 300, Schedulers: 2}
+	good := Soak{For: time.Minute, Nodes: 20, Pods: 300}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -210,8 +210,6 @@ func TestValidate(t *testing.T) {
 		"3 nodes":           func(c *Soak) { c.Nodes = 3 },
 		"5000 pods":         func(c *Soak) { c.Pods = 5000 },
 		"a pause of -1s":    func(c *Soak) { c.Every = -time.Second },
-		"0 schedulers":      func(c *Soak) { c.Schedulers = 0 },
-		"6 schedulers":      func(c *Soak) { c.Schedulers = 6 },
 		"1 pods at the sam": func(c *Soak) { c.Pods = 1 },
 	} {
 		c := good

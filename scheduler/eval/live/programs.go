@@ -183,6 +183,9 @@ func (s *soak) profile(name string) (server.Profile, error) {
 	return p, err
 }
 
+// leaders is the number of schedulers that elect a leader among them.
+const leaders = 2
+
 // prepareSchedulers prepares the schedulers with leader election, the rival, the shadow and the defragmenter. The cluster must run.
 func (s *soak) prepareSchedulers(target *rest.Config) error {
 	var profiles []server.Profile
@@ -197,14 +200,14 @@ func (s *soak) prepareSchedulers(target *rest.Config) error {
 	config := server.Config{
 		Kubeconfig: kubeconfig.SimulatedKubeconfig(s.folder()), QPS: kubeconfig.UnlimitedQPS,
 		Profiling: true, // to ask for garbage collections
-		Profiles:  profiles[:last], LeaderElect: s.config.Schedulers > 1,
+		Profiles:  profiles[:last], LeaderElect: true,
 	}
 	var err error
-	for i := range s.config.Schedulers {
+	for i := range leaders {
 		err = errors.Join(err, s.addScheduler(fmt.Sprintf("scheduler-%d", i), config, target))
 	}
 	other := config
-	other.Profiles, other.LeaderElect, other.Lease = profiles[last:], true, "gnnsched-"+rival
+	other.Profiles, other.Lease = profiles[last:], "gnnsched-"+rival
 	watching := config
 	watching.Profiles, watching.LeaderElect = []server.Profile{profiles[0]}, false
 	watching.Profiles[0].SchedulerName = server.DefaultProfile

@@ -26,12 +26,11 @@ import (
 
 // Soak sets the duration and the load of a soak.
 type Soak struct {
-	For        time.Duration // pods come and go for so long; then the count takes a minute or two
-	Seed       uint64        // of pods, of faults and of their times
-	Nodes      int           // of the simulated cluster
-	Pods       int           // that exist at the same time
-	Every      time.Duration // mean pause after a fault, from when pods are bound again
-	Schedulers int           // processes; more than one elect a leader
+	For   time.Duration // pods come and go for so long; then the count takes a minute or two
+	Seed  uint64        // of pods, of faults and of their times
+	Nodes int           // of the simulated cluster
+	Pods  int           // that exist at the same time
+	Every time.Duration // mean pause after a fault, from when pods are bound again
 
 	Kwokcluster string // path of the program
 	Scheduler   string // path of gnnsched
@@ -51,8 +50,6 @@ func (c Soak) Validate() error {
 		return exit.Usagef("%d pods at the same time: choose 10 to %d for %d nodes", c.Pods, 100*c.Nodes, c.Nodes)
 	case c.Every < 0:
 		return exit.Usagef("a pause of %v between faults: choose 0 or more", c.Every)
-	case c.Schedulers < 1 || c.Schedulers > 5:
-		return exit.Usagef("%d schedulers: choose 1 to 5", c.Schedulers)
 	}
 	return nil
 }
@@ -114,8 +111,8 @@ func (c Soak) Run(ctx context.Context) (err error) {
 	if err := s.prepareCluster(); err != nil {
 		return err
 	}
-	s.say("%v with seed %d, %d nodes, %d pods at a time, schedulers: %d, besides a rival and a shadow, profiles: %s",
-		c.For, c.Seed, c.Nodes, c.Pods, c.Schedulers, strings.Join(profileNames, ", "))
+	s.say("%v with seed %d, %d nodes, %d pods at a time, %d schedulers besides a rival and a shadow, profiles: %s",
+		c.For, c.Seed, c.Nodes, c.Pods, leaders, strings.Join(profileNames, ", "))
 	if c.Trainer == "" {
 		s.say("gnntrain is not built: no profile learns, and no trainer is killed; build it with `make trainer`")
 	}
