@@ -244,7 +244,7 @@ func (s *session) plan(ctx context.Context, source replay.Source) (plan.Moves, e
 	s.search.Progress = func(done float64) { s.bar.Show(done, "search", fmt.Sprintf("%.0f %%", 100*done)) }
 	var moves plan.Moves
 	if pod := s.String("for"); pod != "" {
-		moves, err = plan.Room(ctx, state, pod, limits, s.search.Progress)
+		moves, err = plan.MakeRoom(ctx, state, pod, limits, s.search.Progress)
 	} else {
 		moves, err = plan.Find(ctx, state, limits, s.search)
 	}

@@ -109,11 +109,11 @@ func runSim(c *ucli.Context) error {
 		return err
 	}
 	if c.Bool("dry-run") && source.Fixed { // needs no cluster
-		plan, err := source.Plan(driver.Room{})
+		plan, err := source.Plan(driver.Capacity{})
 		if err != nil {
 			return err
 		}
-		return printPlan(c, source, plan, driver.Room{})
+		return printPlan(c, source, plan, driver.Capacity{})
 	}
 	log, closer, err := cli.Log(c, "runsim", cli.OnTerminal())
 	if err != nil {
@@ -133,12 +133,12 @@ func runSim(c *ucli.Context) error {
 	err = s.connect(c)
 	if c.Bool("dry-run") && noCluster(c, err) {
 		fmt.Fprintln(c.App.ErrWriter, "runsim: no cluster is there; this plan is for the nodes of `kwokcluster up`")
-		room := defaultRoom()
-		plan, err := source.Plan(room)
+		capacity := defaultCapacity()
+		plan, err := source.Plan(capacity)
 		if err != nil {
 			return err
 		}
-		return printPlan(c, source, plan, room)
+		return printPlan(c, source, plan, capacity)
 	}
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func runSim(c *ucli.Context) error {
 		return err
 	}
 	if c.Bool("dry-run") {
-		return printPlan(c, source, s.config.Plan, s.config.Room)
+		return printPlan(c, source, s.config.Plan, s.config.Capacity)
 	}
 	for _, note := range source.Notes(s.config.Plan) {
 		log.Warn().Msg(note)
@@ -177,22 +177,22 @@ func noCluster(c *ucli.Context, err error) bool {
 	return exit.Code(err) == exit.Unreachable || exit.Code(err) == exit.Kubeconfig && none != nil
 }
 
-// defaultRoom is the room of an empty simulated cluster with the nodes that kwokcluster up makes.
-func defaultRoom() driver.Room {
-	room := driver.Room{Nodes: 10, Excluded: 1}
-	for range room.Nodes {
-		room.Allocatable = room.Allocatable.Plus(cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110})
+// defaultCapacity is that of an empty simulated cluster with the nodes that kwokcluster up makes.
+func defaultCapacity() driver.Capacity {
+	capacity := driver.Capacity{Nodes: 10, Excluded: 1}
+	for range capacity.Nodes {
+		capacity.Allocatable = capacity.Allocatable.Plus(cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110})
 	}
-	return room
+	return capacity
 }
 
-// measure makes the plan for the cluster's room.
+// measure makes the plan for the cluster's capacity.
 func (s *simulation) measure(ctx context.Context, source driver.Source) (err error) {
-	if s.config.Room, err = driver.Measure(ctx, s.config.Client, source.Tolerations); err != nil {
+	if s.config.Capacity, err = driver.Measure(ctx, s.config.Client, source.Tolerations); err != nil {
 		return err
 	}
-	s.config.Plan, err = source.Plan(s.config.Room)
-	s.ends = source.Ends(s.config.Plan, s.config.Room)
+	s.config.Plan, err = source.Plan(s.config.Capacity)
+	s.ends = source.Ends(s.config.Plan, s.config.Capacity)
 	return err
 }
 
@@ -245,15 +245,15 @@ func csvPath(c *ucli.Context, run string) string {
 }
 
 // printPlan is the dry run: it writes the CSV to stdout and the totals to stderr.
-func printPlan(c *ucli.Context, s driver.Source, p workload.Plan, room driver.Room) error {
+func printPlan(c *ucli.Context, s driver.Source, p workload.Plan, capacity driver.Capacity) error {
 	if err := trace.WritePlan(c.App.Writer, p); err != nil {
 		return err
 	}
-	ends := s.Ends(p, room)
+	ends := s.Ends(p, capacity)
 	for i, f := range p.Fills() {
 		load := ""
-		if room.Allocatable.Pods > 0 {
-			load = fmt.Sprintf(", %v of the cluster with what is there", workload.LoadOf(room.Used.Plus(f.Requests), room.Allocatable))
+		if capacity.Allocatable.Pods > 0 {
+			load = fmt.Sprintf(", %v of the cluster with what is there", workload.LoadOf(capacity.Used.Plus(f.Requests), capacity.Allocatable))
 		}
 		if len(ends) > i {
 			load += ", ended by " + ends[i]
@@ -306,7 +306,7 @@ func (s *simulation) run(ctx context.Context) (err error) {
 		what = fmt.Sprintf("deploying at recorded times, %v times as fast (--speed)", s.config.Speed)
 	}
 	s.log.Info().Str("run", s.config.RunID).Str("scheduler", s.config.SchedulerName).Str("namespace", s.config.Namespace).
-		Int("nodes", s.config.Room.Nodes).Stringer("load", s.config.Room.Load()).Msg(what)
+		Int("nodes", s.config.Capacity.Nodes).Stringer("load", s.config.Capacity.Load()).Msg(what)
 	sum, err := driver.Run(ctx, s.config)
 	view.Close()
 	if len(sum.Fills) > 0 {

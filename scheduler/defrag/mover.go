@@ -271,7 +271,7 @@ func (x *run) hold(ctx context.Context, m plan.Move, pod *v1.Pod, done *bool) er
 	}
 	*done = true
 	owner := ownerOf(pod)
-	h := nodereservation.Hold{
+	h := nodereservation.Reservation{
 		Owner: owner, Pods: 1 + x.pods.on(m.To, owner), Until: x.Clock.Now().Add(2 * x.Wait),
 		Room: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), Priority: ptr.Deref(pod.Spec.Priority, 0),
 	}
@@ -362,9 +362,9 @@ func split(pod string) (namespace, name string) {
 type nodes struct {
 	client kubernetes.Interface
 	clock  clock.Clock
-	closed []string                          // by this run
-	marked time.Time                         // when the closed ones were marked last
-	held   map[string][]nodereservation.Hold // by node
+	closed []string                                 // by this run
+	marked time.Time                                // when the closed ones were marked last
+	held   map[string][]nodereservation.Reservation // by node
 }
 
 // Release gives nodes back that a run cordoned or held which was killed, and returns the names of the cordoned ones.
@@ -427,9 +427,9 @@ func (n *nodes) open(ctx context.Context, keep []string) error {
 }
 
 // hold adds h to a node's reservations. If its owner has a reservation there, that grows by one pod.
-func (n *nodes) hold(ctx context.Context, name string, h nodereservation.Hold) error {
+func (n *nodes) hold(ctx context.Context, name string, h nodereservation.Reservation) error {
 	list := slices.Clone(n.held[name])
-	if i := slices.IndexFunc(list, func(x nodereservation.Hold) bool { return x.Owner == h.Owner }); i >= 0 {
+	if i := slices.IndexFunc(list, func(x nodereservation.Reservation) bool { return x.Owner == h.Owner }); i >= 0 {
 		list[i].Pods, list[i].Until, list[i].GPUs = list[i].Pods+1, h.Until, slices.Concat(list[i].GPUs, h.GPUs)
 	} else {
 		list = append(list, h)
@@ -439,7 +439,7 @@ func (n *nodes) hold(ctx context.Context, name string, h nodereservation.Hold) e
 		return err
 	}
 	if n.held == nil {
-		n.held = map[string][]nodereservation.Hold{}
+		n.held = map[string][]nodereservation.Reservation{}
 	}
 	n.held[name] = list
 	return n.patch(ctx, name, map[string]any{kube.HoldsAnnotation: string(text)}, nil)

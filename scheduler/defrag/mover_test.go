@@ -177,7 +177,7 @@ func (l *lab) find(ctx context.Context, pod string) plan.Moves {
 		return plan.Find(ctx, state, l.mover().Limits, plan.Search{By: moves.Local{}, Progress: func(float64) {}})
 	}
 	if pod != "" {
-		find = func() (plan.Moves, error) { return plan.Room(ctx, state, pod, l.mover().Limits, func(float64) {}) }
+		find = func() (plan.Moves, error) { return plan.MakeRoom(ctx, state, pod, l.mover().Limits, func(float64) {}) }
 	}
 	m, err := find()
 	l.must(err)

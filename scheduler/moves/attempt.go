@@ -36,7 +36,7 @@ type attempt struct {
 // run tries to empty the nodes. It reports whether the set becomes empty, and ends early if more than spare nodes of the order fail.
 func (x *attempt) run(spare int) bool {
 	for row := range int32(len(x.nodes)) {
-		if why := x.rules.Kept(row); why != "" {
+		if why := x.rules.StaysInUse(row); why != "" {
 			x.why[row] = why
 		} else if len(x.pods[row]) == 0 {
 			x.barred[row] = true

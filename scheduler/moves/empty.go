@@ -172,7 +172,7 @@ func (e *emptying) sorted(order func(a, b load) int) []int32 {
 	}
 	for k, n := range e.nodes {
 		row := int32(k)
-		if len(e.pods[row]) == 0 || e.rules.Kept(row) != "" {
+		if len(e.pods[row]) == 0 || e.rules.StaysInUse(row) != "" {
 			continue
 		}
 		l := load{row: row, name: n.Name, pods: len(e.pods[row]), share: fill(n, cluster.Resources{})}

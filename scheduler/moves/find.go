@@ -202,7 +202,7 @@ func (e *emptying) weigh() {
 		e.room[5] = e.limits.Memory
 	}
 	for k, n := range e.nodes {
-		row, stays := int32(k), e.rules.Kept(int32(k)) != ""
+		row, stays := int32(k), e.rules.StaysInUse(int32(k)) != ""
 		if len(e.pods[row]) == 0 && !stays {
 			continue
 		}

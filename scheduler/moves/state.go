@@ -27,8 +27,8 @@ const nowhere = -1
 type Rules interface {
 	// Stays returns why a pod may not move; "" if it may.
 	Stays(pod int) string
-	// Kept returns why a node stays in use even without pods; "" if it does not.
-	Kept(row int32) string
+	// StaysInUse returns why a node stays in use even without pods; "" if it does not.
+	StaysInUse(row int32) string
 	// Refusal returns why a node does not take a pod that is on no node; "" if it takes it. Rows that are barred are cordoned.
 	Refusal(pod int, row int32, barred []bool) string
 	// Refusals says why no node takes a pod, but for those that are barred.
@@ -41,7 +41,7 @@ type Rules interface {
 type free struct{}
 
 func (free) Stays(int) string                  { return "" }
-func (free) Kept(int32) string                 { return "" }
+func (free) StaysInUse(int32) string           { return "" }
 func (free) Refusal(int, int32, []bool) string { return "" }
 func (free) Refusals(int, []bool) string       { return "" }
 func (free) Moved(cluster.Move)                {}
@@ -268,10 +268,10 @@ func (s *State) changed(together, back []cluster.Move) {
 // never ends no search.
 func never() bool { return false }
 
-// Room looks for the moves that make room for a waiting pod: those on one node, of the fewest pods with the least memory, within the
+// MakeRoom looks for the moves that make room for a waiting pod: those on one node, of the fewest pods with the least memory, within the
 // limits. On each node the largest pods stay that fit beside the pod; the others go to the fullest nodes that take them. No pod makes room
 // for a pod that makes room. It leaves the state as it was. If there are no such moves, the row is negative, and reasons counts why.
-func Room(s *State, pod int, l Limits, progress func(done float64)) (steps []Step, row int32, reasons map[string]int) {
+func MakeRoom(s *State, pod int, l Limits, progress func(done float64)) (steps []Step, row int32, reasons map[string]int) {
 	e := newEmptying(s, l, never)
 	row, reasons = nowhere, map[string]int{}
 	for k := range int32(len(s.nodes)) {

@@ -143,17 +143,17 @@ func TestRoomForClaims(t *testing.T) {
 	}
 	c.Nodes = append(c.Nodes, node("cpu"))
 	c.pod("wide-0", "", 2000)
-	m, err := Room(t.Context(), at(t, c.source()), "shop/wide-0", Limits{}, func(float64) {})
+	m, err := MakeRoom(t.Context(), at(t, c.source()), "shop/wide-0", Limits{}, func(float64) {})
 	if err != nil || len(m.Moves) != 1 || m.Room.Node != m.Moves[0].From || m.Moves[0].To == "cpu" {
 		t.Errorf("%+v, %v", m, err)
 	}
 	c.node("n2", 2)
-	if m, err = Room(t.Context(), at(t, c.source()), "shop/wide-0", Limits{}, func(float64) {}); err != nil || len(m.Moves) != 0 || m.Room.Node != "n2" {
+	if m, err = MakeRoom(t.Context(), at(t, c.source()), "shop/wide-0", Limits{}, func(float64) {}); err != nil || len(m.Moves) != 0 || m.Room.Node != "n2" {
 		t.Errorf("%+v, %v", m, err)
 	}
 	s := c.source()
 	s.Devices = nil
-	if _, err := Room(t.Context(), at(t, s), "shop/wide-0", Limits{}, func(float64) {}); err == nil {
+	if _, err := MakeRoom(t.Context(), at(t, s), "shop/wide-0", Limits{}, func(float64) {}); err == nil {
 		t.Error("a node for a pod whose devices are not known")
 	}
 }
@@ -206,7 +206,7 @@ func TestPodsKeepDevices(t *testing.T) {
 		}
 		s := at(t, x.source())
 		before := devices(s)
-		m, err := Room(t.Context(), s, "shop/wide-0", Limits{}, func(float64) {})
+		m, err := MakeRoom(t.Context(), s, "shop/wide-0", Limits{}, func(float64) {})
 		switch {
 		case c.moves == "":
 			if err == nil {
@@ -347,7 +347,7 @@ func TestRoom(t *testing.T) {
 		},
 	}
 	room := func(s replay.Source, name string, l Limits) (Moves, error) {
-		return Room(t.Context(), at(t, s), name, l, func(float64) {})
+		return MakeRoom(t.Context(), at(t, s), name, l, func(float64) {})
 	}
 	m, err := room(s, "shop/train-0", Limits{})
 	if err != nil || m.Room == nil || m.Room.Node != "a" || len(m.Moves) != 1 || m.Moves[0].From != "a" {

@@ -467,7 +467,7 @@ func (s *State) judge(r *record.Pod, tries map[jobName]int32) {
 		if f, is := foreignTo(r, tries); is {
 			s.foreign[uid] = f
 		}
-		s.judgeHolds(r)
+		s.judgeLosses(r)
 	}
 }
 
@@ -484,8 +484,8 @@ func (s *State) marks(r *record.Pod) (out []string, known bool) {
 	return out, known
 }
 
-// judgeHolds sets what the pod would lose.
-func (s *State) judgeHolds(r *record.Pod) {
+// judgeLosses sets what the pod would lose.
+func (s *State) judgeLosses(r *record.Pod) {
 	uid := types.UID(r.UID)
 	holds, known := listOf(r.Holds)
 	keeps := ""

@@ -282,7 +282,7 @@ func isControl(n *record.Node) bool {
 }
 
 // Kept implements moves.Rules.
-func (v *view) Kept(row int32) string { return v.kept[v.nodes[row].Name] }
+func (v *view) StaysInUse(row int32) string { return v.kept[v.nodes[row].Name] }
 
 // Stays implements moves.Rules.
 func (v *view) Stays(pod int) string {

@@ -49,9 +49,9 @@ func (v *view) result(found moves.Emptied) (Moves, error) {
 		closed[row] = len(found.Freed) > 0 && !stays && (v.on[row] == 0 || slices.Contains(found.Freed, int32(row)))
 	}
 	rounds, err := v.rounds(found.Steps, false)
-	if err == nil && !v.holds(found.Steps, rounds, closed) { // a pod needs another one to have moved before
+	if err == nil && !v.feasible(found.Steps, rounds, closed) { // a pod needs another one to have moved before
 		rounds, err = v.rounds(found.Steps, true)
-		if err == nil && !v.holds(found.Steps, rounds, closed) {
+		if err == nil && !v.feasible(found.Steps, rounds, closed) {
 			err = errors.New("the moves that were found are not possible one after another; try another --search")
 		}
 	}
@@ -110,8 +110,8 @@ func (v *view) rounds(steps []moves.Step, inOrder bool) ([]int, error) {
 	return out, nil
 }
 
-// holds reports whether all nodes take their pods when the steps are made round by round. It restores the cluster at the end.
-func (v *view) holds(steps []moves.Step, rounds []int, closed []bool) bool {
+// feasible reports whether all nodes take their pods when the steps are made round by round. It restores the cluster at the end.
+func (v *view) feasible(steps []moves.Step, rounds []int, closed []bool) bool {
 	order := make([]int, len(rounds))
 	for i := range order {
 		order[i] = i
@@ -184,9 +184,10 @@ func (s *State) Recheck(ctx context.Context, l Limits, moves []Move) ([]string, 
 	return out, nil
 }
 
-// Room looks for the moves that make room for a waiting pod, named namespace/name, as moves.Room does. It is an error if no such pod waits
-// or no node can be cleared for it. Room restores the cluster at the end. progress gets the fraction of the work that is done.
-func Room(ctx context.Context, s *State, pod string, l Limits, progress func(done float64)) (Moves, error) {
+// MakeRoom looks for the moves that make room for a waiting pod, named namespace/name, as moves.MakeRoom does. It is an error if no such
+// pod waits or no node can be cleared for it. MakeRoom restores the cluster at the end. progress gets the fraction of the work that is
+// done.
+func MakeRoom(ctx context.Context, s *State, pod string, l Limits, progress func(done float64)) (Moves, error) {
 	i := slices.IndexFunc(s.waiting, func(p *v1.Pod) bool { return nameOf(p) == pod })
 	if i < 0 {
 		return Moves{}, fmt.Errorf("no pod %s waits for a node", pod)
@@ -204,7 +205,7 @@ func Room(ctx context.Context, s *State, pod string, l Limits, progress func(don
 	}
 	at, found := choice.Node, moves.Emptied{}
 	if at == "" {
-		steps, row, reasons := moves.Room(v.state, len(v.pods)-1, l.moves(), progress)
+		steps, row, reasons := moves.MakeRoom(v.state, len(v.pods)-1, l.moves(), progress)
 		v.update(nil)
 		switch {
 		case v.err != nil:

@@ -183,7 +183,7 @@ func (v *view) effects(steps []moves.Step) (out []Effect) {
 	})
 	figure("power in W if empty nodes are off", func(nodes []*values.Node, pods []int) (sum float64) {
 		for row, n := range nodes {
-			if pods[row] > 0 || v.Kept(int32(row)) != "" {
+			if pods[row] > 0 || v.StaysInUse(int32(row)) != "" {
 				sum += objective.Watts(n)
 			}
 		}

@@ -36,7 +36,7 @@ func (p *learnedScore) decide(ctx context.Context, s *scoring) error {
 		s.reason = reasonOf(err)
 		return err
 	}
-	p.active.kept.Keep(neural.Decision{Snapshot: v.snapshot, Pod: v.pod, Candidates: v.rows, Typical: v.typical}, v.began)
+	p.active.latest.Keep(neural.Decision{Snapshot: v.snapshot, Pod: v.pod, Candidates: v.rows, Typical: v.typical}, v.began)
 	if len(raw) > len(s.raw) {
 		for i, l := range s.left { // in order, so none is overwritten before it is read
 			s.raw[i] = raw[l]

@@ -74,7 +74,7 @@ type view struct {
 // goroutine may store another decider at any time; a decision goes on with the decider that it loaded.
 type activeDecider struct {
 	current atomic.Pointer[decider]
-	kept    neural.Kept
+	latest  neural.Latest
 }
 
 func (a *activeDecider) load() decider { return *a.current.Load() }

@@ -138,7 +138,7 @@ func (g *gpuShares) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	if awaits {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) had GPUs of claims and no ResourceSlice yet")
 	}
-	switch with(g.devicesOf(info, "", nil), g.held().GPUs(pod, info)).Fit(&a.pod) {
+	switch with(g.devicesOf(info, "", nil), g.nodeReservations().GPUs(pod, info)).Fit(&a.pod) {
 	case cluster.WrongModel:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) had no GPU of a model that the pod allows")
 	case cluster.NoGPU:
@@ -238,8 +238,8 @@ func (g *gpuShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 		g.reserved.add(pod.UID, given) // the kubelet chooses
 		return nil
 	}
-	n = with(n, g.held().GPUs(pod, info))
-	on := g.held().GPUsFor(pod, info)
+	n = with(n, g.nodeReservations().GPUs(pod, info))
+	on := g.nodeReservations().GPUsFor(pod, info)
 	if !n.FitsOn(a.pod.Requests, on) {
 		on = g.choose(state, a, pod, n)
 	}

@@ -354,14 +354,14 @@ func TestNodeBeforeItsSlices(t *testing.T) {
 func TestHeldDevices(t *testing.T) {
 	const profile = "held"
 	n := gpuNode("n", "T4", 2)
-	text, err := json.Marshal([]nodereservation.Hold{{
+	text, err := json.Marshal([]nodereservation.Reservation{{
 		Owner: "set", Pods: 2, Until: time.Now().Add(time.Hour), GPUs: []string{"1", "0"}, GPU: share(600),
 	}})
 	fatal.If(t, err)
 	n.Annotations = map[string]string{kube.HoldsAnnotation: string(text)}
 	b := newBed(t, profile, Args{Policy: "gpu-best-fit"}, n)
 	fatal.If(t, wait.PollUntilContextTimeout(b.ctx, time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return knownProfile(b.sched.Profiles[profile]).held().Any(), nil
+		return knownProfile(b.sched.Profiles[profile]).nodeReservations().Any(), nil
 	}))
 	defer b.load(t, clusterState{nodes: []*v1.Node{n}})()
 	owned := func(name string) *v1.Pod {

@@ -28,9 +28,9 @@ type learnedScore struct {
 	observer observer
 	canary   *canary.Split // nil if the decider decides about all pods
 
-	preferences *preferences // nil if the plugin does not look at them
-	holds       *nodereservation.Nodes
-	learns      bool // the decider scores only the nodes that the preferences leave
+	preferences      *preferences // nil if the plugin does not look at them
+	nodeReservations *nodereservation.Nodes
+	learns           bool // the decider scores only the nodes that the preferences leave
 
 	mu sync.Mutex // scheduling cycles come one at a time; this keeps it so
 	clusterView
@@ -83,7 +83,8 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle, reserved *res
 	if p.preferences, err = newPreferences(ctx, args.Preferences, args.Learn != nil, up, h); err != nil {
 		return nil, err
 	}
-	if p.holds, err = nodereservation.Watch(h.SharedInformerFactory().Core().V1().Nodes().Informer(), clock.RealClock{}); err != nil {
+	nodes := h.SharedInformerFactory().Core().V1().Nodes().Informer()
+	if p.nodeReservations, err = nodereservation.Watch(nodes, clock.RealClock{}); err != nil {
 		return nil, err
 	}
 	logger(ctx).Info("Preferences of manifests", "profile", profile, "preferences", args.Preferences)
@@ -104,10 +105,10 @@ func (p *learnedScore) Name() string { return Name }
 // of the nodes of a large cluster. A pod that has a node is back for its resize.
 func (p *learnedScore) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod,
 	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if pod.Spec.NodeName != "" || !p.holds.Any() {
+	if pod.Spec.NodeName != "" || !p.nodeReservations.Any() {
 		return nil, fwk.NewStatus(fwk.Skip) // Filter too
 	}
-	if names := p.holds.Once(pod, nodes); names != nil {
+	if names := p.nodeReservations.Once(pod, nodes); names != nil {
 		return &fwk.PreFilterResult{NodeNames: names}, nil
 	}
 	return nil, nil
@@ -115,7 +116,7 @@ func (p *learnedScore) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Po
 
 // Filter implements fwk.FilterPlugin. It leaves the room on a node to the pods that the node is held for.
 func (p *learnedScore) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if p.holds.Keeps(pod, node) {
+	if p.nodeReservations.Keeps(pod, node) {
 		return fwk.NewStatus(fwk.Unschedulable, "room held for pods that are moved")
 	}
 	return nil

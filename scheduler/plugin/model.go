@@ -101,7 +101,7 @@ func same(a, b os.FileInfo) bool {
 // swap makes the checkpoint's network decide, unless it could not be loaded or fails in a trial decision.
 func (m *model) swap(ctx context.Context, c *checkpoint.Checkpoint, err error) {
 	if err == nil {
-		err = neural.Try(c, m.active.kept.Decisions()...)
+		err = neural.Try(c, m.active.latest.Decisions()...)
 	}
 	if err == nil {
 		err = m.use(c)

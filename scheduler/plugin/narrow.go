@@ -35,7 +35,7 @@ func (p *learnedScore) narrow(ctx context.Context, s *scoring) {
 
 // prefer removes the nodes that are not held for the pod, if any is, or that preferences do not leave.
 func (p *learnedScore) prefer(ctx context.Context, s *scoring) {
-	if held := p.holds.For(s.pod, s.nodes); len(held) > 0 {
+	if held := p.nodeReservations.For(s.pod, s.nodes); len(held) > 0 {
 		if len(held) < len(s.nodes) {
 			s.keep(make([]int64, len(s.nodes)), held)
 		}

@@ -19,12 +19,12 @@ type profile struct {
 	taken    func(view *dra.View) map[string][]int64 // of GPUShares, see dra.Host; nil without it
 }
 
-// held returns the holds of nodes; nil without LearnedScore.
-func (p *profile) held() *nodereservation.Nodes {
+// nodeReservations returns the reservations of nodes; nil without LearnedScore.
+func (p *profile) nodeReservations() *nodereservation.Nodes {
 	if p.scores == nil {
 		return nil
 	}
-	return p.scores.holds
+	return p.scores.nodeReservations
 }
 
 // profiles holds the *profile of each fwk.Handle in this process.

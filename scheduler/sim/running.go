@@ -338,7 +338,7 @@ func (e *Env) Move(together ...cluster.Move) error {
 func (e *Env) put(together []cluster.Move) error {
 	for i, m := range together {
 		e.pending, e.seen = int32(m.Pod), &e.snapshot
-		if why := e.room(m); why != cluster.Fits {
+		if why := e.misfit(m); why != cluster.Fits {
 			for _, placed := range together[:i] {
 				e.leave(int32(placed.Pod))
 			}
@@ -352,8 +352,8 @@ func (e *Env) put(together []cluster.Move) error {
 	return nil
 }
 
-// room returns why the pending pod has no room at the place of a move.
-func (e *Env) room(m cluster.Move) cluster.Reason {
+// misfit returns why the pending pod has no room at the place of a move.
+func (e *Env) misfit(m cluster.Move) cluster.Reason {
 	n, pod := e.snapshot.Nodes[m.Row], e.Pending()
 	if why := n.Fit(pod); why != cluster.Fits {
 		return why

@@ -321,7 +321,7 @@ func (c *Client) Find(ctx context.Context, s Scope) (Found, error) {
 			continue
 		}
 		err := c.each(ctx, kind, s.Namespace, s.selector(), func(o *metav1.PartialObjectMetadata) bool {
-			if s.holds(o.Labels) {
+			if s.covers(o.Labels) {
 				f.Objects = append(f.Objects, Object{Kind: kind.Resource, Namespace: o.Namespace, Name: o.Name, Run: o.Labels[workload.LabelRun]})
 			}
 			return true
@@ -385,8 +385,8 @@ func (s Scope) selector() string {
 	return workload.LabelManagedBy + "=" + workload.ManagedBy + "," + run
 }
 
-// holds reports whether an object with these labels is in the scope, apart from its namespace.
-func (s Scope) holds(labels map[string]string) bool {
+// covers reports whether an object with these labels is in the scope, apart from its namespace.
+func (s Scope) covers(labels map[string]string) bool {
 	run, ok := labels[workload.LabelRun]
 	return ok && labels[workload.LabelManagedBy] == workload.ManagedBy && (s.Run == "" || run == s.Run)
 }

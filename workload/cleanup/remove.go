@@ -195,7 +195,7 @@ func (c *Client) Namespaces(ctx context.Context, s Scope) ([]Namespace, error) {
 	}
 	var out []Namespace
 	err := c.each(ctx, namespaces, "", s.selector(), func(o *metav1.PartialObjectMetadata) bool {
-		if s.holds(o.Labels) && (s.Namespace == "" || o.Name == s.Namespace) {
+		if s.covers(o.Labels) && (s.Namespace == "" || o.Name == s.Namespace) {
 			out = append(out, Namespace{Name: o.Name, Run: o.Labels[workload.LabelRun], uid: o.UID})
 		}
 		return true
@@ -247,7 +247,7 @@ func (c *Client) otherObjects(ctx context.Context, s Scope, namespace string, ki
 	var found []string
 	for _, kind := range kinds {
 		err := c.each(ctx, kind, namespace, "", func(o *metav1.PartialObjectMetadata) bool {
-			if !s.holds(o.Labels) && !automatic(kind.Resource, o) {
+			if !s.covers(o.Labels) && !automatic(kind.Resource, o) {
 				found = append(found, kind.Resource+"/"+o.Name)
 			}
 			return len(found) <= shown

@@ -42,9 +42,9 @@ type Config struct {
 	RunID         string // a label value that no other run on the cluster has; see NewRunID
 	Image         string // of the pods' container; default: defaultImage
 
-	// Room is the cluster's capacity, from Measure. Loads in progress and summary are fractions
+	// Capacity is the cluster's capacity, from Measure. Loads in progress and summary are fractions
 	// of it; they are 0 without it.
-	Room Room
+	Capacity Capacity
 	// Bare creates pods without Deployments. The pods then appear in the plan's order, which
 	// controllers do not keep.
 	Bare bool
@@ -140,7 +140,7 @@ type Source struct {
 	Tolerations []cluster.Toleration                    // of the pods, for Measure
 	Fixed       bool                                    // the plan is the same for every cluster
 	Seed        *uint64                                 // of a random plan; else nil
-	Plan        func(Room) (workload.Plan, error)       // for a cluster; fixed plans ignore the room
+	Plan        func(Capacity) (workload.Plan, error)   // for a cluster; fixed plans ignore it
 	Notes       func(workload.Plan) (warnings []string) // about the plan
 
 	Target workload.Load // that ends a fill of a random plan
@@ -156,9 +156,9 @@ func (s Source) Pace(c *Config) {
 }
 
 // Ends returns the flags of runsim that end the fills of a random plan; none for other plans.
-func (s Source) Ends(p workload.Plan, room Room) (flags []string) {
+func (s Source) Ends(p workload.Plan, capacity Capacity) (flags []string) {
 	for _, f := range p.Fills() {
-		if flag := workload.LoadOf(room.Used.Plus(f.Requests), room.Allocatable).Reached(s.Target); flag != "" {
+		if flag := workload.LoadOf(capacity.Used.Plus(f.Requests), capacity.Allocatable).Reached(s.Target); flag != "" {
 			flags = append(flags, "--"+flag)
 		}
 	}
@@ -168,20 +168,20 @@ func (s Source) Ends(p workload.Plan, room Room) (flags []string) {
 // fixed returns the source of a plan.
 func fixed(p workload.Plan, notes []string) Source {
 	return Source{
-		Tolerations: p.Tolerations(), Fixed: true, Plan: func(Room) (workload.Plan, error) { return p, nil },
+		Tolerations: p.Tolerations(), Fixed: true, Plan: func(Capacity) (workload.Plan, error) { return p, nil },
 		Notes: func(workload.Plan) []string { return notes },
 	}
 }
 
-// Generated draws random Deployments. Its plan depends on the cluster's room. Its notes name the shapes that the run's CSV cannot hold.
+// Generated draws random Deployments. Its plan depends on the cluster's capacity. Its notes name the shapes that the run's CSV cannot hold.
 func Generated(g workload.Generator) Source {
-	return Source{Tolerations: workload.Tolerations(g.Shapes), Seed: &g.Seed, Target: g.Target, Plan: func(room Room) (workload.Plan, error) {
+	return Source{Tolerations: workload.Tolerations(g.Shapes), Seed: &g.Seed, Target: g.Target, Plan: func(c Capacity) (workload.Plan, error) {
 		g := g
-		g.Capacity, g.Used = room.Allocatable, room.Used
+		g.Capacity, g.Used = c.Allocatable, c.Used
 		p, err := g.Plan()
 		switch {
 		case errors.Is(err, workload.ErrNoCapacity):
-			err = fmt.Errorf("%w (%d nodes are excluded by taints or cordons)", err, room.Excluded)
+			err = fmt.Errorf("%w (%d nodes are excluded by taints or cordons)", err, c.Excluded)
 			return p, exit.New(exit.Usage, err,
 				"check with `kubectl get nodes` that nodes are Ready; shapes with tolerations make tainted nodes schedulable")
 		case errors.Is(err, workload.ErrLoaded):

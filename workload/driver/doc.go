@@ -2,11 +2,11 @@
 // Deployments one after another, watches how their pods are bound, and deletes everything
 // between two fills.
 //
-//	room, err := driver.Measure(ctx, clientset, workload.Tolerations(shapes))
-//	plan, err := workload.Generator{..., Capacity: room.Allocatable, Used: room.Used}.Plan()
+//	capacity, err := driver.Measure(ctx, clientset, workload.Tolerations(shapes))
+//	plan, err := workload.Generator{..., Capacity: capacity.Allocatable, Used: capacity.Used}.Plan()
 //	cleaner, err := cleanup.New(restConfig)
 //	summary, err := driver.Run(ctx, driver.Config{
-//		Client: clientset, Cleaner: cleaner, Plan: plan, Room: room, SchedulerName: "gnn", RunID: driver.NewRunID(time.Now()),
+//		Client: clientset, Cleaner: cleaner, Plan: plan, Capacity: capacity, SchedulerName: "gnn", RunID: driver.NewRunID(time.Now()),
 //	})
 //
 // The pods of the last fill stay until cleaner.Remove deletes them. Package fakecluster is an

@@ -51,7 +51,7 @@ func config(t *testing.T, c *fakecluster.Cluster) Config {
 	return Config{
 		Client: c.Client, Cleaner: &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: k}, Plan: twoFills,
 		SchedulerName: "gnn", RunID: "test", Clock: k, Interval: 200 * time.Millisecond, Settle: 10 * time.Minute,
-		Room: Room{
+		Capacity: Capacity{
 			Allocatable: cluster.Resources{MilliCPU: 10_000, Memory: 100 << 30, Pods: 100}, Used: cluster.Resources{MilliCPU: 1000, Pods: 2},
 		},
 	}
@@ -357,7 +357,7 @@ func TestMeasure(t *testing.T) {
 	tolerations := workload.Tolerations([]workload.Shape{{Tolerations: []cluster.Toleration{{Key: "mine", Exists: true}}}})
 	got, err := Measure(context.Background(), c.Client, tolerations)
 	fatal.If(t, err)
-	want := Room{
+	want := Capacity{
 		Nodes: 4, Excluded: 2, Allocatable: cluster.Resources{MilliCPU: 16_000, Memory: 32 << 30, Pods: 440},
 		Used: cluster.Resources{MilliCPU: 200, Memory: 2 << 20, Pods: 2},
 	}
@@ -441,7 +441,7 @@ func TestGPUSummary(t *testing.T) {
 	}.Plan()
 	cfg.Bare = true
 	cfg.Interval, cfg.Settle = 0, time.Minute
-	cfg.Room.Allocatable.GPU = 2
+	cfg.Capacity.Allocatable.GPU = 2
 	sum, err := Run(context.Background(), cfg)
 	fatal.If(t, err)
 	want := &GPUSummary{Capacity: 2000, Asked: 4700, Allocated: 2700, AllocatedAtFull: 2000, UnscheduledCPU: 1, UnscheduledWhole: 1}

@@ -27,7 +27,7 @@ func Example() {
 	cleaner := &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: clock.RealClock{}}
 
 	shapes := workload.DefaultShapes()
-	room, err := driver.Measure(ctx, c.Client, workload.Tolerations(shapes))
+	capacity, err := driver.Measure(ctx, c.Client, workload.Tolerations(shapes))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -35,14 +35,14 @@ func Example() {
 	plan, err := workload.Generator{
 		Seed: 1, Shapes: shapes, ReplicasMin: 5, ReplicasMax: 15, Fills: 1,
 		Target:   workload.Load{CPU: 0.3, Memory: 0.3, Pods: 0.3},
-		Capacity: room.Allocatable, Used: room.Used,
+		Capacity: capacity.Allocatable, Used: capacity.Used,
 	}.Plan()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	summary, err := driver.Run(ctx, driver.Config{
-		Client: c.Client, Cleaner: cleaner, Plan: plan, Room: room, SchedulerName: "gnn", RunID: "example",
+		Client: c.Client, Cleaner: cleaner, Plan: plan, Capacity: capacity, SchedulerName: "gnn", RunID: "example",
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -314,7 +314,7 @@ func (s *GPUSummary) Add(d workload.Deployment, bound int) {
 
 // gpuSummary sums up the fill. It returns nil if the cluster has no GPUs.
 func (r *runner) gpuSummary() *GPUSummary {
-	s := GPUSummary{Capacity: r.Room.Allocatable.TotalGPUMilli()}
+	s := GPUSummary{Capacity: r.Capacity.Allocatable.TotalGPUMilli()}
 	if s.Capacity == 0 {
 		return nil
 	}

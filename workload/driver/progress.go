@@ -76,7 +76,7 @@ func (r *runner) noteBinding() {
 }
 
 func (r *runner) load() workload.Load {
-	return workload.LoadOf(r.Room.Used.Plus(r.requested), r.Room.Allocatable)
+	return workload.LoadOf(r.Capacity.Used.Plus(r.requested), r.Capacity.Allocatable)
 }
 
 // report calls Progress, but at most every 100 ms unless now is set. deleting is the number of

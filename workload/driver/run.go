@@ -570,7 +570,7 @@ func (s *stage) replace(ctx context.Context, name string) (again bool, err error
 	return s.submit(ctx, p)
 }
 
-// onNode restricts an affinity to a node, as the controller of DaemonSets does. The pod waits until the node has room for it.
+// onNode restricts an affinity to a node, as the controller of DaemonSets does. The pod waits until the node has capacity for it.
 func onNode(a *corev1.Affinity, node string) *corev1.Affinity {
 	if a == nil {
 		a = &corev1.Affinity{}

@@ -34,7 +34,7 @@ func TestTraced(t *testing.T) {
 		"b,500,1024,1,250,9,12\na,500,1024,1,1000,4,10\n"), "pods.csv")
 	fatal.If(t, err)
 	source := Traced(openb.Trace(pods), 60, 1, nil)
-	plan, err := source.Plan(Room{})
+	plan, err := source.Plan(Capacity{})
 	if err != nil || !source.Fixed {
 		t.Fatal(err, source.Fixed)
 	}
@@ -169,9 +169,9 @@ func TestMeasureCountsSlices(t *testing.T) {
 		return s
 	}
 	c := fakecluster.New(node("a", 0), node("b", 4), node("c", 2), slice("a", 8), slice("b", 4))
-	room, err := Measure(context.Background(), c.Client, nil)
-	if err != nil || room.Allocatable.GPU != 14 {
-		t.Errorf("%v: %d GPUs", err, room.Allocatable.GPU)
+	capacity, err := Measure(context.Background(), c.Client, nil)
+	if err != nil || capacity.Allocatable.GPU != 14 {
+		t.Errorf("%v: %d GPUs", err, capacity.Allocatable.GPU)
 	}
 }
 

@@ -229,8 +229,8 @@ func refusalReason(err error, pod string) string {
 	return text
 }
 
-// Room is the capacity of a cluster for a workload.
-type Room struct {
+// Capacity is the capacity of a cluster for a workload.
+type Capacity struct {
 	Nodes       int               // schedulable nodes
 	Excluded    int               // nodes that are cordoned or have a taint that no shape tolerates
 	Allocatable cluster.Resources // of the schedulable nodes
@@ -238,12 +238,12 @@ type Room struct {
 }
 
 // Load returns the load of the present pods.
-func (r Room) Load() workload.Load { return workload.LoadOf(r.Used, r.Allocatable) }
+func (r Capacity) Load() workload.Load { return workload.LoadOf(r.Used, r.Allocatable) }
 
 // Measure returns the capacity of the nodes that accept pods with the tolerations, and its used part. GPUs come from the nodes' capacity or
 // their ResourceSlices.
-func Measure(ctx context.Context, client kubernetes.Interface, tolerations []cluster.Toleration) (Room, error) {
-	var r Room
+func Measure(ctx context.Context, client kubernetes.Interface, tolerations []cluster.Toleration) (Capacity, error) {
+	var r Capacity
 	inSlices, err := gpusInSlices(ctx, client)
 	if err != nil {
 		return r, err
@@ -263,7 +263,7 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 		r.Allocatable = r.Allocatable.Plus(n.Allocatable)
 	})
 	if err != nil {
-		return Room{}, fmt.Errorf("list the nodes: %w", err)
+		return Capacity{}, fmt.Errorf("list the nodes: %w", err)
 	}
 	running := metav1.ListOptions{FieldSelector: "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"}
 	err = each(ctx, client.CoreV1().Pods(metav1.NamespaceAll).List, running, func(p *corev1.Pod) {
@@ -273,7 +273,7 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 		}
 	})
 	if err != nil {
-		return Room{}, fmt.Errorf("list the pods: %w", err)
+		return Capacity{}, fmt.Errorf("list the pods: %w", err)
 	}
 	return r, nil
 }

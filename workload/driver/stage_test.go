@@ -65,7 +65,7 @@ func replayOf(t *testing.T, c *fakecluster.Cluster, parts ...part) Config {
 	source.Pace(&cfg)
 	cfg.Interval, cfg.Simulated = 0, true
 	var err error
-	if cfg.Plan, err = source.Plan(Room{}); err != nil {
+	if cfg.Plan, err = source.Plan(Capacity{}); err != nil {
 		t.Fatal(err)
 	}
 	return cfg

@@ -87,7 +87,7 @@ func fillAndClean(ctx context.Context, t *testing.T, bed *testbed.Bed) {
 	}.Plan()
 	fatal.If(t, err)
 	sum, err := driver.Run(ctx, driver.Config{
-		Client: client, Cleaner: cleaner, Plan: plan, Room: room, SchedulerName: "test-binder", RunID: "it",
+		Client: client, Cleaner: cleaner, Plan: plan, Capacity: room, SchedulerName: "test-binder", RunID: "it",
 	})
 	fatal.If(t, err)
 	for i, f := range plan.Fills() {
@@ -406,7 +406,7 @@ func playAgain(ctx context.Context, t *testing.T, b *testbed.Bed, dir string) (p
 		Log: zerolog.New(log),
 	}
 	source.Pace(&c)
-	if c.Plan, err = source.Plan(driver.Room{}); err != nil {
+	if c.Plan, err = source.Plan(driver.Capacity{}); err != nil {
 		t.Fatal(err)
 	}
 	sum, err := driver.Run(ctx, c)

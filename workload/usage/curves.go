@@ -19,8 +19,8 @@ import (
 type Curve interface {
 	// at returns the amount. now and age are finite and 0 or more, see Model.At.
 	at(seed uint64, now, age float64) float64
-	// holds returns the number of seconds for which the amount stays the same; 0 or less if that is not known.
-	holds(seed uint64, now, age float64) float64
+	// lasts returns the number of seconds for which the amount stays the same; 0 or less if that is not known.
+	lasts(seed uint64, now, age float64) float64
 	// clocked reports whether at depends on nothing but now.
 	clocked() bool
 	// validate calls bad with each field that is wrong. No amount may be over most.
@@ -32,7 +32,7 @@ type Constant float64
 
 func (c Constant) at(uint64, float64, float64) float64 { return float64(c) }
 
-func (c Constant) holds(uint64, float64, float64) float64 { return math.Inf(1) }
+func (c Constant) lasts(uint64, float64, float64) float64 { return math.Inf(1) }
 
 func (c Constant) clocked() bool { return true }
 
@@ -50,7 +50,7 @@ func (c Day) at(_ uint64, now, _ float64) float64 {
 	return c.Low + (c.High-c.Low)*(1+math.Cos(2*math.Pi*(now-c.Peak)/c.Period))/2
 }
 
-func (c Day) holds(uint64, float64, float64) float64 {
+func (c Day) lasts(uint64, float64, float64) float64 {
 	if c.Low == c.High {
 		return math.Inf(1)
 	}
@@ -77,7 +77,7 @@ func (c Bursts) at(seed uint64, _, age float64) float64 {
 	return c.Low
 }
 
-func (c Bursts) holds(seed uint64, _, age float64) float64 {
+func (c Bursts) lasts(seed uint64, _, age float64) float64 {
 	slot := index(age / c.Every)
 	begin := uniform(mix(seed, slot)) * (c.Every - c.Length)
 	in := age - float64(slot)*c.Every
@@ -110,7 +110,7 @@ func (c Walk) at(seed uint64, _, age float64) float64 {
 // atFor returns at and holds. last is the stretch of the last call.
 func (c Walk) atFor(seed uint64, age float64, last **stretch) (amount, hold float64) {
 	if c.High <= c.Low {
-		return c.Low, c.holds(seed, 0, age)
+		return c.Low, c.lasts(seed, 0, age)
 	}
 	k := index(age / c.Step)
 	now := *last
@@ -133,7 +133,7 @@ func (c Walk) reflected(seed uint64, position float64) float64 {
 
 func (c Walk) clocked() bool { return false }
 
-func (c Walk) holds(_ uint64, _, age float64) float64 { return rest(age, c.Step) }
+func (c Walk) lasts(_ uint64, _, age float64) float64 { return rest(age, c.Step) }
 
 // startOfWalk is the index of the draw of a walk's start, which no step of a walk has.
 const startOfWalk = math.MaxUint64
@@ -216,7 +216,7 @@ func (c *Series) start(seed uint64) uint64 {
 // day is the number of seconds in a day.
 const day = 86400
 
-func (c *Series) holds(_ uint64, now, age float64) float64 {
+func (c *Series) lasts(_ uint64, now, age float64) float64 {
 	if c.Clock {
 		return rest(now+c.Offset, c.Step)
 	}

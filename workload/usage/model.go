@@ -51,7 +51,7 @@ func (m *Model) AtFor(d Dimension, seed uint64, now, age float64, recall *Recall
 	if amount = c.at(seed, now, age); before < 0 { // age stands still at 0 until the pod starts
 		return amount, 0
 	}
-	return amount, c.holds(seed, now, age)
+	return amount, c.lasts(seed, now, age)
 }
 
 // Clocked reports whether a pod's usage depends on the time only, so that all pods with the model always use the same.

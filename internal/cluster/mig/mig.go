@@ -179,10 +179,10 @@ var Features = []feature{
 	}},
 	{"lost", "compute slices that pods of the profile could have on the idle GPU, and cannot have any more",
 		func(s Slices, p Profile) float64 {
-			return float64((p.Room(0) - p.Room(s)) * p.Compute())
+			return float64((p.More(0) - p.More(s)) * p.Compute())
 		}},
 	{"scarce", "1 divided by one more than the pods of the profile that fit", func(s Slices, p Profile) float64 {
-		return 1 / float64(1+p.Room(s))
+		return 1 / float64(1+p.More(s))
 	}},
 	{"starts", "part of the profile's starts that are not free", func(s Slices, p Profile) float64 {
 		free := 0
@@ -213,7 +213,7 @@ func Wasted(used Slices, p Profile) int {
 	return free
 }
 
-// Room returns the number of partitions of the profile that fit beside the used slices at the same time.
-func (p Profile) Room(used Slices) int {
+// More returns the number of partitions of the profile that fit beside the used slices at the same time.
+func (p Profile) More(used Slices) int {
 	return (Memory - used.Len() - Wasted(used, p)) / p.Memory()
 }

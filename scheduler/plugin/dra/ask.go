@@ -154,7 +154,7 @@ func (a *Ask) Closed(ctx context.Context, node string) (closed cluster.DeviceSet
 		parts := n.shape.partsOf(w.capacity)
 		for i, ok := range a.satisfying(ctx, n.shape, w) {
 			d := &n.shape.Devices[i]
-			if ok && closed.Has(d.Card) && n.room(i, parts.at(i)) {
+			if ok && closed.Has(d.Card) && n.takes(i, parts.at(i)) {
 				closed &^= cluster.Device(d.Card)
 			}
 		}
@@ -279,7 +279,7 @@ func (a *Ask) size(ctx context.Context, w want) (size int64, found, free bool) {
 			if !ok {
 				continue
 			}
-			s, room := sizeOf(&n.shape.Devices[i], parts.at(i)), n.room(i, parts.at(i))
+			s, room := sizeOf(&n.shape.Devices[i], parts.at(i)), n.takes(i, parts.at(i))
 			if !found || room && !some {
 				size = s
 			}

@@ -306,7 +306,7 @@ func TestPartitions(t *testing.T) {
 	state.AllocatedDevices.Insert(s.ids[1])
 	n := newNode(s, state)
 	for i, free := range []bool{false, false, true, true} {
-		if got := n.room(i, s.partsOf(capacity{}).at(i)); got != free {
+		if got := n.takes(i, s.partsOf(capacity{}).at(i)); got != free {
 			t.Errorf("room for %s: %v", s.Devices[i].Name, got)
 		}
 	}
@@ -350,7 +350,7 @@ func TestSharedPartitions(t *testing.T) {
 			t.Errorf("%q shares: %d thousandths are used, want %d", c.shares, n.used[0], c.used)
 		}
 		for i, free := range c.free {
-			if got := n.room(i, s.partsOf(capacity{}).at(i)); got != free {
+			if got := n.takes(i, s.partsOf(capacity{}).at(i)); got != free {
 				t.Errorf("%q shares: room on %s: %v", c.shares, s.Devices[i].Name, got)
 			}
 		}

@@ -369,7 +369,7 @@ func (l *Ledger) update(all []*resourceapi.ResourceSlice, state *structured.Allo
 		}
 		shapes[name] = s
 		n := old.Node(name)
-		if n == nil || n.shape != s || !n.holds(state) {
+		if n == nil || n.shape != s || !n.current(state) {
 			before := n
 			n = newNode(s, state)
 			if before != nil && before.shape == s && before.equal(n) {
@@ -515,7 +515,7 @@ func (a *Ask) alternatives(ctx context.Context, n *Node, on cluster.DeviceSet) (
 		offers := cluster.DeviceSet(0)
 		parts := n.shape.partsOf(w.capacity)
 		for i, ok := range a.satisfying(ctx, n.shape, w) {
-			if d := &n.shape.Devices[i]; ok && n.room(i, parts.at(i)) && sizeOf(d, parts.at(i)) >= cluster.DeviceMilli {
+			if d := &n.shape.Devices[i]; ok && n.takes(i, parts.at(i)) && sizeOf(d, parts.at(i)) >= cluster.DeviceMilli {
 				offers |= cluster.Device(d.Card)
 			}
 		}

@@ -28,9 +28,9 @@ import (
 	"gnnsched/internal/fatal"
 )
 
-// roomDirectly computes whether a request can still get device i of a node: from the slices and the allocations alone, with nothing
+// takesDirectly computes whether a request can still get device i of a node: from the slices and the allocations alone, with nothing
 // remembered.
-func roomDirectly(n *Node, i int, asked *resourceapi.CapacityRequirements) bool {
+func takesDirectly(n *Node, i int, asked *resourceapi.CapacityRequirements) bool {
 	d := &n.shape.Devices[i]
 	if d.Shared() {
 		if n.shares[i]+cards.Consumed(d.Device, asked) > cluster.DeviceMilli {
@@ -166,7 +166,7 @@ func TestRememberedRoom(t *testing.T) {
 				r := rapid.SampledFrom(asked).Draw(t, "request")
 				parts := s.partsOf(capacityOf(r))
 				for i := range s.Devices {
-					if got, want := n.room(i, parts.at(i)), roomDirectly(n, i, r); got != want {
+					if got, want := n.takes(i, parts.at(i)), takesDirectly(n, i, r); got != want {
 						t.Fatalf("room for %+v on %s: %v, want %v", r, s.Devices[i].Name, got, want)
 					}
 					if got, want := sizeOf(&s.Devices[i], parts.at(i)), sizeDirectly(&s.Devices[i], r); got != want {

@@ -264,8 +264,8 @@ func (a allocated) same(b allocated) bool {
 	return a.whole == b.whole && a.shared == b.shared && reflect.ValueOf(a.shares).UnsafePointer() == reflect.ValueOf(b.shares).UnsafePointer()
 }
 
-// holds reports whether the node was made of the same allocations as state has.
-func (n *Node) holds(state *structured.AllocatedState) bool {
+// current reports whether the node was made of the same allocations as state has.
+func (n *Node) current(state *structured.AllocatedState) bool {
 	for i, id := range n.shape.ids {
 		if !n.made[i].same(allocatedOf(state, id)) {
 			return false
@@ -373,9 +373,9 @@ func (n *Node) Others(used []int64) (out []int64) {
 	return out
 }
 
-// room reports whether a want that takes a part of device i, in thousandths of it, can still get it. Of a device's capacities, only the one
-// of which claims take most is looked at.
-func (n *Node) room(i int, part int64) bool {
+// takes reports whether a request for a part of device i, in thousandths of it, fits what is left. Of a device's capacities, only the one
+// of which claims take most counts.
+func (n *Node) takes(i int, part int64) bool {
 	if n.shape.Devices[i].Shared() {
 		if n.shares[i]+part > cluster.DeviceMilli {
 			return false

@@ -31,10 +31,10 @@ import (
 	"gnnsched/internal/watched"
 )
 
-// Hold is an element of the JSON list in a node's kube.HoldsAnnotation. It
+// Reservation is an element of the JSON list in a node's kube.HoldsAnnotation. It
 // keeps the node for pods of one controller, until the node has so many of them. Other pods do not get the room that these need, unless
 // their priority is higher.
-type Hold struct {
+type Reservation struct {
 	Owner    types.UID       `json:"owner"` // of the controller
 	Pods     int             `json:"pods"`
 	Until    time.Time       `json:"until"`
@@ -48,16 +48,16 @@ type Hold struct {
 
 // Nodes knows the holds of a cluster's nodes. It is safe for concurrent use.
 type Nodes struct {
-	clock clock.PassiveClock
-	some  atomic.Bool
-	mu    sync.Mutex
-	holds map[string][]Hold      // by node
-	tried map[types.UID]struct{} // pods that have been kept to their nodes once
+	clock  clock.PassiveClock
+	some   atomic.Bool
+	mu     sync.Mutex
+	byNode map[string][]Reservation // by node
+	tried  map[types.UID]struct{}   // pods that have been kept to their nodes once
 }
 
 // Watch follows the nodes of an informer.
 func Watch(nodes cache.SharedInformer, c clock.PassiveClock) (*Nodes, error) {
-	n := &Nodes{clock: c, holds: map[string][]Hold{}, tried: map[types.UID]struct{}{}}
+	n := &Nodes{clock: c, byNode: map[string][]Reservation{}, tried: map[types.UID]struct{}{}}
 	_, err := nodes.AddEventHandler(watched.Handler(func(was, is *v1.Node, _ bool) {
 		if is != nil {
 			n.set(is.Name, is.Annotations[kube.HoldsAnnotation])
@@ -73,7 +73,7 @@ const maxPods = 1000
 
 // set takes the annotation of a node. One that cannot be read holds nothing.
 func (n *Nodes) set(node, annotation string) {
-	var list []Hold
+	var list []Reservation
 	if annotation != "" && json.Unmarshal([]byte(annotation), &list) != nil {
 		list = nil
 	}
@@ -83,11 +83,11 @@ func (n *Nodes) set(node, annotation string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(list) == 0 {
-		delete(n.holds, node)
+		delete(n.byNode, node)
 	} else {
-		n.holds[node] = list
+		n.byNode[node] = list
 	}
-	if n.some.Store(len(n.holds) > 0); len(n.holds) == 0 {
+	if n.some.Store(len(n.byNode) > 0); len(n.byNode) == 0 {
 		clear(n.tried)
 	}
 }
@@ -96,11 +96,11 @@ func (n *Nodes) set(node, annotation string) {
 func (n *Nodes) Any() bool { return n != nil && n.some.Load() }
 
 // others returns the holds of a node that keep room from a pod.
-func (n *Nodes) others(pod *v1.Pod, node string) (out []Hold) {
+func (n *Nodes) others(pod *v1.Pod, node string) (out []Reservation) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now, owner := n.clock.Now(), metav1.GetControllerOfNoCopy(pod)
-	for _, h := range n.holds[node] {
+	for _, h := range n.byNode[node] {
 		if owner != nil && owner.UID == h.Owner {
 			return nil
 		}
@@ -112,7 +112,7 @@ func (n *Nodes) others(pod *v1.Pod, node string) (out []Hold) {
 }
 
 // come returns the devices of the pods that are still to come to a node.
-func (h *Hold) come(node fwk.NodeInfo) []string {
+func (h *Reservation) come(node fwk.NodeInfo) []string {
 	return h.GPUs[min(max(h.taken(node)-h.Pods+len(h.GPUs), 0), len(h.GPUs)):]
 }
 
@@ -137,7 +137,7 @@ func (n *Nodes) GPUsFor(pod *v1.Pod, node fwk.NodeInfo) cluster.DeviceSet {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	owner := metav1.GetControllerOfNoCopy(pod).UID
-	for _, h := range n.holds[node.Node().Name] {
+	for _, h := range n.byNode[node.Node().Name] {
 		if all := h.come(node); h.Owner == owner && len(all) > 0 {
 			return devices(all[0])
 		}
@@ -209,7 +209,7 @@ func (n *Nodes) For(pod *v1.Pod, nodes []fwk.NodeInfo) (out []int32) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for i, node := range nodes {
-		for _, h := range n.holds[node.Node().Name] {
+		for _, h := range n.byNode[node.Node().Name] {
 			if h.Owner == owner.UID && now.Before(h.Until) && h.taken(node) < h.Pods {
 				out = append(out, int32(i))
 				break
@@ -220,7 +220,7 @@ func (n *Nodes) For(pod *v1.Pod, nodes []fwk.NodeInfo) (out []int32) {
 }
 
 // taken returns how many pods of the owner the node has.
-func (h *Hold) taken(node fwk.NodeInfo) (n int) {
+func (h *Reservation) taken(node fwk.NodeInfo) (n int) {
 	for _, p := range node.GetPods() {
 		o := metav1.GetControllerOfNoCopy(p.GetPod())
 		if o != nil && o.UID == h.Owner && p.GetPod().DeletionTimestamp == nil {
@@ -274,7 +274,7 @@ func GiveBack(ctx context.Context, c kubernetes.Interface, nodes []*v1.Node, ove
 
 // lastOf returns when the last of a node's holds ends; the zero time if the annotation cannot be read.
 func lastOf(annotation string) (out time.Time) {
-	var list []Hold
+	var list []Reservation
 	_ = json.Unmarshal([]byte(annotation), &list)
 	for _, h := range list {
 		if h.Until.After(out) {

@@ -33,12 +33,12 @@ func node(name, annotation string, pods ...*v1.Pod) fwk.NodeInfo {
 }
 
 func TestFor(t *testing.T) {
-	text := func(list ...Hold) string {
+	text := func(list ...Reservation) string {
 		b, err := json.Marshal(list)
 		fatal.If(t, err)
 		return string(b)
 	}
-	one := Hold{Owner: "a", Pods: 1, Until: start.Add(time.Minute)}
+	one := Reservation{Owner: "a", Pods: 1, Until: start.Add(time.Minute)}
 	two, other, over := one, one, one
 	two.Pods, other.Owner, over.Until = 2, "b", start.Add(time.Second)
 	first, second, going, bare := podOf("1", "a"), podOf("2", "a"), podOf("3", "a"), podOf("4", "a")
@@ -65,7 +65,7 @@ func TestFor(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			nodes := []fwk.NodeInfo{node("free", ""), node("held", c.annotation, c.on...)}
-			n := &Nodes{clock: testingclock.NewFakePassiveClock(start.Add(2 * time.Second)), holds: map[string][]Hold{},
+			n := &Nodes{clock: testingclock.NewFakePassiveClock(start.Add(2 * time.Second)), byNode: map[string][]Reservation{},
 				tried: map[types.UID]struct{}{}}
 			n.set("held", c.annotation)
 			if got := n.For(c.pod, nodes); slices.Equal(got, []int32{1}) != c.want || !c.want && len(got) > 0 {
@@ -89,14 +89,14 @@ func TestKeeps(t *testing.T) {
 			Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse(cpu)}}}}}
 		return p
 	}
-	hold := Hold{Owner: "a", Pods: 2, Until: start.Add(time.Minute),
+	hold := Reservation{Owner: "a", Pods: 2, Until: start.Add(time.Minute),
 		Room: v1.ResourceList{"cpu": resource.MustParse("3"), "memory": resource.MustParse("1Gi")}, Priority: 5}
 	ended, gpu, absurd := hold, hold, hold
 	absurd.Pods, absurd.Room = 2_000_000_000, v1.ResourceList{"cpu": resource.MustParse("1m")}
 	ended.Until, gpu.Room = start, v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
 	for _, c := range []struct {
 		name string
-		hold Hold
+		hold Reservation
 		on   []*v1.Pod
 		pod  *v1.Pod
 		want bool
@@ -116,13 +116,13 @@ func TestKeeps(t *testing.T) {
 		{"of a resource that is not held", gpu, nil, asks(podOf("1", "b"), "8", 0), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			text, err := json.Marshal([]Hold{c.hold})
+			text, err := json.Marshal([]Reservation{c.hold})
 			fatal.If(t, err)
 			held := node("held", string(text), c.on...).(*framework.NodeInfo)
 			held.Node().Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("8Gi"),
 				"pods": resource.MustParse("10")}
 			held.SetNode(held.Node())
-			n := &Nodes{clock: testingclock.NewFakePassiveClock(start.Add(2 * time.Second)), holds: map[string][]Hold{},
+			n := &Nodes{clock: testingclock.NewFakePassiveClock(start.Add(2 * time.Second)), byNode: map[string][]Reservation{},
 				tried: map[types.UID]struct{}{}}
 			n.set("held", string(text))
 			if got := n.Keeps(c.pod, held); got != c.want {

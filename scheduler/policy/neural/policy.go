@@ -214,9 +214,9 @@ const (
 	keepEvery     = 10 * time.Second // the time between two decisions that are kept
 )
 
-// Kept holds the latest decisions of a scheduler, one for each ten seconds, so that a new network can be tried on them. The zero
+// Latest holds the latest decisions of a scheduler, one for each ten seconds, so that a new network can be tried on them. The zero
 // value holds none. It is safe for concurrent use.
-type Kept struct {
+type Latest struct {
 	mu   sync.Mutex
 	next time.Time
 	ring []Decision
@@ -224,7 +224,7 @@ type Kept struct {
 }
 
 // Keep keeps a copy of a decision that was made at a time, unless another was kept shortly before. Which pods exchange data is not kept.
-func (k *Kept) Keep(d Decision, at time.Time) {
+func (k *Latest) Keep(d Decision, at time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if at.Before(k.next) {
@@ -240,7 +240,7 @@ func (k *Kept) Keep(d Decision, at time.Time) {
 }
 
 // Decisions returns the decisions that are kept. The caller must not change them.
-func (k *Kept) Decisions() []Decision {
+func (k *Latest) Decisions() []Decision {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.ring)

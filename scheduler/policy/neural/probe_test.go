@@ -57,7 +57,7 @@ func TestTryKept(t *testing.T) {
 	huge := cluster.Resources{MilliCPU: 1 << 50, Memory: 1 << 60, Pods: 1}
 	n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 10, Memory: 1 << 10, Pods: 1}, Requested: huge}
 	pod := &cluster.Pod{Requests: huge}
-	var k Kept
+	var k Latest
 	k.Keep(Decision{Snapshot: &cluster.Snapshot{Nodes: []*cluster.Node{n, n}}, Pod: pod, Candidates: []int32{0, 1}}, time.Unix(0, 0))
 	if err := Try(network(by), k.Decisions()...); !errors.Is(err, ErrFails) {
 		t.Errorf("%v with weights times %v", err, by)
@@ -75,7 +75,7 @@ func TestKept(t *testing.T) {
 		s.Nodes = append(s.Nodes, &cluster.Node{GPUs: make([]int64, 1), Usage: &cluster.NodeUsage{}})
 		rows = append(rows, int32(i))
 	}
-	var k Kept
+	var k Latest
 	for second := range 200 {
 		pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: int64(second)}}
 		k.Keep(Decision{Snapshot: s, Pod: pod, Candidates: rows}, time.Unix(int64(second), 0))
