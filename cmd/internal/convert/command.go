@@ -99,7 +99,7 @@ func run(c *ucli.Context) error {
 		if c.Context.Err() != nil {
 			return err
 		}
-		return exit.New(exit.Usage, err, "gnnsched convert --help lists the formats")
+		return exit.New(exit.Usage, err, "gnnsched convert --help lists the formats; of kubectl's output, let --out end in .record")
 	}
 	shapes, err := r.shapes()
 	for _, n := range r.notes {
