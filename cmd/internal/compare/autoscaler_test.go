@@ -51,6 +51,10 @@ func TestAutoscaler(t *testing.T) {
 	if code, _, errs = execute(t, append([]string{"--html", page}, args...)...); code != exit.OK {
 		t.Errorf("code %d: %s", code, errs)
 	}
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "Price/day (upwards) against waiting") ||
+		!strings.Contains(string(text), "most-allocated: waiting 0") {
+		t.Errorf("%v: no chart of prices against waiting", err)
+	}
 	prices := filepath.Join(t.TempDir(), "prices.yaml")
 	if err := os.WriteFile(prices, []byte("nodes: {m: 1}"), 0o600); err != nil {
 		t.Fatal(err)

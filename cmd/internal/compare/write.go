@@ -276,6 +276,9 @@ func (r result) onto(p *report.Run) {
 		f := r.shown()[(i+len(r.shown())-1)%len(r.shown())]
 		s.Metrics = append(s.Metrics, report.Metric{Name: f.name, Title: f.title, Digits: f.digits})
 	}
+	if r.scaled {
+		s.Front = [2]string{"waiting_pods", billFigure}
+	}
 	for _, v := range r.Verdicts {
 		p.Verdicts = append(p.Verdicts, report.Verdict{Scenario: s.Name, State: v.State, Text: v.Text})
 	}

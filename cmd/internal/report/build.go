@@ -267,6 +267,7 @@ type verdict struct {
 type scenario struct {
 	Scenario
 	ID      string
+	Scatter *chart
 	Effects []chart // differences by metric
 	Changes *table
 	Means   *table

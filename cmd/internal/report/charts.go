@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/eval"
 )
 
@@ -120,6 +121,39 @@ func quantile(sorted []float64, q float64) float64 {
 		return sorted[len(sorted)-1]
 	}
 	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+// scatter draws a mark for each contender: its mean of one metric against that of another.
+func scatter(across, up Metric, names []string, values map[string]map[string][]float64) chart {
+	const height, left = 300.0, 64.0
+	d := newDrawing(chartWidth, height)
+	mean := func(m Metric, name string) float64 {
+		v := values[m.Name][name]
+		return each.Sum(v, func(x float64) float64 { return x }) / float64(len(v))
+	}
+	var xs, ys []float64
+	for _, n := range names {
+		xs, ys = append(xs, mean(across, n)), append(ys, mean(up, n))
+	}
+	x, y := span(xs, left, chartWidth-rightMargin), span(ys, height-axisHeight, 12)
+	d.scale(x, height-axisHeight+6, short, across.Title)
+	for _, v := range ticks(y.low, y.high, 5) {
+		d.line("grid", left, y.at(v), chartWidth-rightMargin, y.at(v))
+		d.text("tick end", left-6, y.at(v)+4, short(v))
+	}
+	var said []string
+	for i, n := range names {
+		tip := fmt.Sprintf("%s: %s %s, %s %s", n, across.Title, number(xs[i], across.Digits), up.Title, number(ys[i], up.Digits))
+		d.box("box "+series(i), [4]float64{x.at(xs[i]) - 4.5, y.at(ys[i]) - 4.5, 9, 9}, tip)
+		anchor, at := "tick", x.at(xs[i])+8
+		if at > (left+chartWidth)/2 {
+			anchor, at = "tick end", at-16
+		}
+		d.text(anchor, at, y.at(ys[i])+4, clip(n, 40))
+		said = append(said, tip)
+	}
+	caption := fmt.Sprintf("%s (upwards) against %s: less of both is better.", upper(up.Title), across.Title)
+	return chart{d.html(caption + " " + strings.Join(said, "; ")), caption}
 }
 
 // curve is a line of a lines chart.

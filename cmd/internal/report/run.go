@@ -44,6 +44,7 @@ type Scenario struct {
 	Differences []Difference
 	Tables      []Table
 	Observed    eval.Observed
+	Front       [2]string // the metrics of a scatter chart with a mark for each contender, across and upwards; empty: none
 }
 
 // Metric describes the values of a name in Episode and Difference. Less is better.
@@ -201,6 +202,9 @@ func (b *builder) scenario(id string, s Scenario) scenario {
 	}
 	if len(names) > 0 {
 		out.Means = means(s, names, values)
+	}
+	if s.Front[0] != "" && len(names) > 0 {
+		out.Scatter = new(scatter(metricOf(s, s.Front[0]), metricOf(s, s.Front[1]), names, values))
 	}
 	b.differences(&out)
 	for _, m := range judgedFirst(s.Metrics, s.Differences)[:min(mostSpread, len(s.Metrics))] {
