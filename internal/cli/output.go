@@ -100,11 +100,8 @@ func Written(c *cli.Context) func(text []byte, err error) error {
 	}
 }
 
-// usualColumns is the assumed width of an unknown terminal.
-const usualColumns = 80
-
-// Columns returns the width in columns of a line written to w: the terminal's width, else $COLUMNS, else 80.
-func Columns(w io.Writer) int {
+// Columns returns the width in columns of a line written to w: the terminal's width, else $COLUMNS, else otherwise.
+func Columns(w io.Writer, otherwise int) int {
 	if f, is := w.(interface{ Fd() uintptr }); is {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 			return columns
@@ -113,7 +110,7 @@ func Columns(w io.Writer) int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		return n
 	}
-	return usualColumns
+	return otherwise
 }
 
 // Writable returns a usage error if path cannot be written. Commands call it before minutes of work whose result goes there. It needs a
@@ -182,7 +179,7 @@ func NewBar(w io.Writer, terminal bool, log zerolog.Logger) *Bar {
 	b := &Bar{log: log}
 	if terminal {
 		const width = 10
-		b.width = max(Columns(os.Stderr)-width-12, 10) // a line that wraps could not be drawn over
+		b.width = max(Columns(os.Stderr, 80)-width-12, 10) // a line that wraps could not be drawn over
 		b.bar = progressbar.NewOptions(steps, progressbar.OptionSetWriter(w), progressbar.OptionSetWidth(width),
 			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionClearOnFinish(),
 			progressbar.OptionUseANSICodes(true))

@@ -528,8 +528,9 @@ func TestVerdict(t *testing.T) {
 }
 
 // Which seeds are drawn does not change a verdict, though a profile that draws among equal nodes places pods otherwise with each.
-// Every line fits 80 columns.
+// Every line fits the width of the terminal.
 func TestSeedsDoNotFlipVerdicts(t *testing.T) {
+	t.Setenv("COLUMNS", "80")
 	// draws decide the cost: few pods of many sizes on equal nodes
 	dir := written(t, "drawing", 4, 30_500, func(i int64) (cpu, node int64) { return 300 * (1 + i%7), i * i % 4 })
 	first := ""

@@ -73,7 +73,7 @@ func (r result) accuracy() string {
 
 // writeTable writes the verdicts, then the figures, in lines that fit w.
 func writeTable(w io.Writer, r result) error {
-	p := printer{width: cli.Columns(w)}
+	p := printer{width: cli.Columns(w, 140)} // 140: of a file or a pipe
 	for _, v := range r.Verdicts {
 		p.say("", v.Text+".")
 	}
