@@ -128,8 +128,8 @@ func TestCleanclusterAsksOnOthers(t *testing.T) {
 
 func TestCleanclusterDryRun(t *testing.T) {
 	for format, want := range map[string]string{
-		"table": "NAMESPACE      RUN   DEPLOYMENTS   REPLICASETS   PODS   CLAIMS\ngnnsched-sim   r     1             0             1      " +
-			"0\nshared         r     0             0             1      0\nnamespace gnnsched-sim\n",
+		"table": "NAMESPACE     RUN  DEPLOYMENTS  REPLICASETS  PODS  CLAIMS\ngnnsched-sim  r    1            0            1     " +
+			"0\nshared        r    0            0            1     0\nnamespace gnnsched-sim\n",
 		"name": "deployments/a -n gnnsched-sim\npods/a-1 -n gnnsched-sim\npods/a-2 -n shared\nnamespaces/gnnsched-sim\n",
 	} {
 		c := usedCluster(node("n", false))

@@ -78,8 +78,8 @@ func TestKtopPrints(t *testing.T) {
 		check  func(stdout string) bool
 	}{
 		{[]string{"--once"}, "", func(s string) bool {
-			return strings.HasPrefix(s, "NAME      STATUS      ROLES    AGE") && strings.Index(s, "node-9 ") < strings.Index(s, "node-10 ") &&
-				strings.Contains(s, "TOTAL     0/2 ready")
+			return strings.HasPrefix(s, "NAME     STATUS     ROLES   AGE") && strings.Index(s, "node-9 ") < strings.Index(s, "node-10 ") &&
+				strings.Contains(s, "TOTAL    0/2 ready")
 		}},
 		{[]string{"--once", "--token-file", config, "--server", "https://127.0.0.1:1", "--server", "https://127.0.0.1:2"}, "",
 			func(s string) bool { return strings.Contains(s, "TOTAL") }},

@@ -180,8 +180,8 @@ func TestSimulationWritesSummaryAndReplayableCSV(t *testing.T) {
 	c := fakecluster.New()
 	s, out := fakeSimulation(t, c)
 	fatal.If(t, s.run(context.Background()))
-	for _, want := range []string{"Run r: 2 fill(s) for scheduler gnn in namespace gnnsched-sim, seed 7", "FILL   DEPLOYMENTS",
-		"all    2             5", "deployed workload: " + s.csv} {
+	for _, want := range []string{"Run r: 2 fill(s) for scheduler gnn in namespace gnnsched-sim, seed 7", "FILL  DEPLOYMENTS",
+		"all   2            5", "deployed workload: " + s.csv} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the summary lacks %q:\n%s", want, out)
 		}
@@ -241,7 +241,7 @@ func TestSimulationInterrupted(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	b, err := os.ReadFile(s.csv)
-	if err != nil || !strings.HasSuffix(string(b), "\na,2,500m,,1Gi,,add\n") || !strings.Contains(out.String(), "1      1             2") {
+	if err != nil || !strings.HasSuffix(string(b), "\na,2,500m,,1Gi,,add\n") || !strings.Contains(out.String(), "1     1            2") {
 		t.Errorf("CSV %q, %v; summary:\n%s", b, err, out)
 	}
 }

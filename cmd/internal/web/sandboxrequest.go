@@ -46,7 +46,7 @@ type runRequest struct {
 	Pods     string     `json:"pods"`     // one of List's kinds of pods
 	Load     float64    `json:"load"`     // fraction of the CPU, memory or pod slots that the pods request, over 0 and at most 1
 	Turnover int        `json:"turnover"` // rounds after the first: in each, as many pods arrive again while others leave
-	Spread   bool       `json:"spread"`   // replicas are spread first, as with --preferences first
+	Spread   bool       `json:"spread"`   // replicas are spread, as with --preferences first
 	Seed     uint64     `json:"seed"`
 
 	Objective map[string]float64 `json:"objective"` // weights of terms

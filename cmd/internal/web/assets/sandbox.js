@@ -41,7 +41,7 @@ function form(options, changed) {
   const pods = choice("Pods", options.pods.map((p) => p.name), "mixed", changed), about = h("span", {class: "muted"});
   const load = number("Load in %", 80, {min: 1, max: 100, name: "load"}, changed), turnover = number("Turnover", 0, {min: 0, max: options.limits.turnover, name: "turnover", title: "0 to " + options.limits.turnover + ": how many times as many pods come again while others leave"}, changed);
   const zones = number("Zones", 0, {min: 0, max: options.limits.zones, name: "zones"}, changed), seed = number("Seed", 1, {min: 0, max: 1000000, name: "seed"}, changed);
-  const spread = checkbox("spread replicas first", "spread", changed);
+  const spread = checkbox("spread replicas", "spread", changed);
   const policies = options.policies.concat(options.gpuPolicies);
   const policy = choice("Policy", policies, "gnn", changed), other = choice("beside", policies, policies[0], changed);
   const parts = (names, values, min) => names.map((name) => ({name, ...number(name, values[name] ?? 0, {min, max: options.limits.weight, step: 0.1, name: "weight-" + name}, changed)}));
