@@ -288,23 +288,7 @@ func (b *budget) expected() int {
 }
 
 // desired returns the number of pods that must stay healthy.
-func (b *budget) desired() (int, error) {
-	limit, name := b.spec.MinAvailable, "minAvailable"
-	if b.spec.MaxUnavailable != nil {
-		limit, name = b.spec.MaxUnavailable, "maxUnavailable"
-	}
-	if limit == nil {
-		return 0, nil
-	}
-	n, err := intstr.GetScaledValueFromIntOrPercent(limit, b.expected(), true)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", name, err)
-	}
-	if b.spec.MaxUnavailable != nil {
-		n = b.expected() - n
-	}
-	return max(n, 0), nil
-}
+func (b *budget) desired() (int, error) { return replay.MustStay(&b.spec, b.expected()) }
 
 // allowed returns how many healthy pods may be evicted now: the disruption controller's number, or else the number that it would compute.
 // It allows none for a budget without a limit, and none if it cannot tell how many replicas there should be.
@@ -315,7 +299,7 @@ func (b *budget) allowed() (int, error) {
 		return 0, err
 	case b.status != nil:
 		return max(int(b.status.DisruptionsAllowed), 0), nil
-	case b.spec.MinAvailable == nil && b.spec.MaxUnavailable == nil, b.scaled() && b.scaleless != "", b.expected() == 0:
+	case b.scaled() && b.scaleless != "", b.expected() == 0:
 		return 0, nil
 	}
 	return max(b.healthy-desired, 0), nil
@@ -333,7 +317,7 @@ func (b *budget) spares(health string) (bool, error) {
 	if b.status != nil {
 		desired = int(b.status.DesiredHealthy)
 	}
-	return b.ready() >= desired && desired > 0, err
+	return err == nil && b.ready() >= desired && desired > 0, err
 }
 
 // ready returns the number of the budget's healthy pods.

@@ -2,6 +2,8 @@ package replay
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -84,21 +86,31 @@ func (b *budgets) gone(p *v1.Pod) {
 
 // allowed returns how many pods of the budget may be evicted.
 func (b *budget) allowed() int {
-	limit, isMost := b.object.Spec.MinAvailable, false
-	if b.object.Spec.MaxUnavailable != nil {
-		limit, isMost = b.object.Spec.MaxUnavailable, true
-	}
-	if limit == nil {
-		return 0
-	}
-	n, err := intstr.GetScaledValueFromIntOrPercent(limit, b.expected, true)
+	n, err := MustStay(&b.object.Spec, b.expected)
 	if err != nil {
 		return 0
 	}
-	if isMost {
-		n = b.expected - n
+	return max(b.healthy-n, 0)
+}
+
+// MustStay returns how many of the expected pods of a disruption budget must stay healthy, as the disruption controller computes it:
+// without a limit, more than there can be.
+func MustStay(b *policyv1.PodDisruptionBudgetSpec, expected int) (int, error) {
+	limit, name := b.MinAvailable, "minAvailable"
+	if b.MaxUnavailable != nil {
+		limit, name = b.MaxUnavailable, "maxUnavailable"
 	}
-	return max(b.healthy-max(n, 0), 0)
+	if limit == nil {
+		return math.MaxInt, nil
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(limit, expected, true)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	if b.MaxUnavailable != nil {
+		n = expected - n
+	}
+	return max(n, 0), nil
 }
 
 // allows reports whether all budgets of a pod allow to evict it.
