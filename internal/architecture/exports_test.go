@@ -14,6 +14,7 @@ var exported = map[string]string{
 	"scheduler/autoscale/karpenter.provider.GetInstanceTypes":        "Karpenter calls it",
 	"scheduler/autoscale/karpenter.provider.GetSupportedNodeClasses": "Karpenter calls it",
 	"scheduler/autoscale/karpenter.singles.ComputeCommands":          "Karpenter's interface has it",
+	"scheduler/autoscale/karpenter.multis.ComputeCommands":           "Karpenter's interface has it",
 }
 
 // methodsOfInterfaces are methods that the standard library calls through its interfaces.

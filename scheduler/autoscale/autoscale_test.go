@@ -217,7 +217,7 @@ func several(n int, cpu string, change ...func(*v1.Pod)) (out []*v1.Pod) {
 // step lets Cluster Autoscaler see waiting pods once.
 func step(t *testing.T, expander string, c *Cluster) []string {
 	t.Helper()
-	s, err := NewClusterAutoscaler(catalog(t), expander, 1)
+	s, err := NewClusterAutoscaler(catalog(t), expander, Utilised, 1)
 	fatal.If(t, err)
 	plan, err := s.Step(t.Context(), c)
 	fatal.If(t, err)
@@ -269,7 +269,7 @@ func TestUp(t *testing.T) {
 	if got := step(t, "random", &Cluster{Now: began, Waiting: several(1, "1")}); len(got) != 1 {
 		t.Errorf("random: %q", got)
 	}
-	if _, err := NewClusterAutoscaler(catalog(t), "cheap", 1); err == nil {
+	if _, err := NewClusterAutoscaler(catalog(t), "cheap", Utilised, 1); err == nil {
 		t.Error("an expander that does not exist")
 	}
 }
@@ -319,7 +319,7 @@ func TestDown(t *testing.T) {
 		{"a budget that allows one", []Node{node("a", pod("x", "500m")), node("b", pod("y", "1"))},
 			[]*policyv1.PodDisruptionBudget{some}, []string{"a"}},
 	} {
-		s, err := NewClusterAutoscaler(catalog(t), "price", 1)
+		s, err := NewClusterAutoscaler(catalog(t), "price", Utilised, 1)
 		fatal.If(t, err)
 		look := func(after time.Duration) Plan {
 			plan, err := s.Step(t.Context(), &Cluster{Now: began.Add(after), Nodes: c.nodes, Budgets: c.budgets})
@@ -337,7 +337,7 @@ func TestDown(t *testing.T) {
 
 // After a start, nothing is removed for ten minutes.
 func TestDelayAfterAdd(t *testing.T) {
-	s, err := NewClusterAutoscaler(catalog(t), "price", 1)
+	s, err := NewClusterAutoscaler(catalog(t), "price", Utilised, 1)
 	fatal.If(t, err)
 	c := catalog(t)
 	empty := Node{Object: c.Node(Launch{Name: "e", Pool: "general", Type: "small", Zone: "b"}), Ready: true,

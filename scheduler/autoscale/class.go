@@ -65,7 +65,8 @@ func (c *Catalog) readClass(kind string, js []byte) (name string, out class, err
 		delete(f.Spec, "subnetSelectorTerms")
 	}
 	if len(f.Spec) > 0 {
-		c.Notes = append(c.Notes, fmt.Sprintf("not used: %s of %s %s", strings.Join(slices.Sorted(maps.Keys(f.Spec)), ", "), kind, f.Metadata.Name))
+		unused := strings.Join(slices.Sorted(maps.Keys(f.Spec)), ", ")
+		c.Notes = append(c.Notes, fmt.Sprintf("not used: %s of %s %s", unused, kind, f.Metadata.Name))
 	}
 	return f.Metadata.Name, out, nil
 }

@@ -21,13 +21,15 @@ import (
 // The settings of Cluster Autoscaler that its flags have by default.
 const (
 	scanInterval  = 10 * time.Second // --scan-interval
-	utilised      = 0.5              // --scale-down-utilization-threshold
 	unneededTime  = 10 * time.Minute // --scale-down-unneeded-time
 	delayAfterAdd = 10 * time.Minute // --scale-down-delay-after-add
 	mostEmpty     = 10               // --max-scale-down-parallelism
 	mostDrained   = 1                // --max-drain-parallelism
 	mostCandidate = 50               // --scale-down-candidates-pool-min-count, and a tenth of the nodes
 )
+
+// Utilised is the utilisation below which Cluster Autoscaler removes nodes by default, its --scale-down-utilization-threshold.
+const Utilised = 0.5
 
 // Expanders are the ways in which Cluster Autoscaler chooses among node groups that could take waiting pods, the default first.
 var Expanders = []string{"least-waste", "price", "random"}
@@ -37,6 +39,7 @@ var Expanders = []string{"least-waste", "price", "random"}
 type clusterAutoscaler struct {
 	catalog  *Catalog
 	expander string
+	below    float64 // the utilisation under which nodes may go
 	draw     *rand.Rand
 	groups   []group
 	sizes    sizes
@@ -62,13 +65,14 @@ type group struct {
 	price  float64
 }
 
-// NewClusterAutoscaler returns Cluster Autoscaler with an expander, one of Expanders. seed is of the random one.
-func NewClusterAutoscaler(c *Catalog, expander string, seed uint64) (Scaler, error) {
+// NewClusterAutoscaler returns Cluster Autoscaler with an expander, one of Expanders. It removes nodes whose utilisation is below a
+// share. seed is of the random expander.
+func NewClusterAutoscaler(c *Catalog, expander string, below float64, seed uint64) (Scaler, error) {
 	if !slices.Contains(Expanders, expander) {
 		return nil, fmt.Errorf("expander %q: choose one of %s", expander, strings.Join(Expanders, ", "))
 	}
 	a := &clusterAutoscaler{
-		catalog: c, expander: expander, draw: rand.New(rand.NewPCG(seed, 0)), sizes: sizes{}, unneeded: map[string]time.Time{},
+		catalog: c, expander: expander, below: below, draw: rand.New(rand.NewPCG(seed, 0)), sizes: sizes{}, unneeded: map[string]time.Time{},
 		selectors: map[*metav1.LabelSelector]labels.Selector{}, bins: map[string]known{},
 	}
 	for i := range c.Pools {
@@ -316,7 +320,7 @@ func (a *clusterAutoscaler) candidates(c *Cluster) (out []*Node) {
 		}
 		b := a.binOf(n)
 		stay, at[n.Object.Name] = append(stay, b), b
-		if u := utilisation(n.Object, b.left); n.Launch.Pool != "" && u < utilised && a.mayGo(c, n) {
+		if u := utilisation(n.Object, b.left); n.Launch.Pool != "" && u < a.below && a.mayGo(c, n) {
 			low = append(low, one{n, u})
 		}
 	}

@@ -210,7 +210,7 @@ func TestClusterAutoscaler(t *testing.T) {
 	s := source(pods)
 	s.To = seconds(5000)
 	of := func(c *autoscale.Catalog, seed uint64) (autoscale.Scaler, error) {
-		return autoscale.NewClusterAutoscaler(c, "price", seed)
+		return autoscale.NewClusterAutoscaler(c, "price", autoscale.Utilised, seed)
 	}
 	c, homes := scaled(t, s, of)
 	if len(homes) != 0 || c.Unscheduled != 0 || c.Pods != 40 || c.Started == 0 || c.Blocks[19].Mean(Machines) != 0 {

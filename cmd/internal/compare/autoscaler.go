@@ -1,12 +1,14 @@
 package compare
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
@@ -29,24 +31,84 @@ type setting struct {
 // none is the --autoscaler that leaves nodes as recorded.
 const none = "none"
 
-// constructor makes a scaler. what is the part of --autoscaler behind the colon.
-type constructor func(what string, c *autoscale.Catalog, seed uint64) (autoscale.Scaler, error)
+// variant is what --autoscaler says behind the name: ":what" and "@eager", which may be empty.
+type variant struct{ what, eager string }
+
+// constructor makes a scaler.
+type constructor func(v variant, c *autoscale.Catalog, seed uint64) (autoscale.Scaler, error)
 
 // autoscalers are those that --autoscaler names.
 var autoscalers = map[string]constructor{
 	none: nil,
-	"cluster-autoscaler": func(expander string, c *autoscale.Catalog, seed uint64) (autoscale.Scaler, error) {
-		if expander == "" {
-			expander = autoscale.Expanders[0]
+	"cluster-autoscaler": func(v variant, c *autoscale.Catalog, seed uint64) (autoscale.Scaler, error) {
+		below := autoscale.Utilised
+		if v.eager != "" {
+			var err error
+			if below, err = strconv.ParseFloat(v.eager, 64); err != nil || !(below >= 0 && below <= 1) {
+				return nil, fmt.Errorf("%q is no utilisation of 0 to 1 below which nodes go", v.eager)
+			}
 		}
-		return autoscale.NewClusterAutoscaler(c, expander, seed)
+		return autoscale.NewClusterAutoscaler(c, cmp.Or(v.what, autoscale.Expanders[0]), below, seed)
 	},
+}
+
+// tried are the variants of an autoscaler that a search tries beside the one that was named: how eagerly it removes nodes and,
+// if it was not said, what it starts.
+var tried = map[string][]variant{
+	"cluster-autoscaler": {{"", "0.3"}, {"", "0.7"}, {"price", ""}, {"price", "0.3"}, {"price", "0.7"}},
+	"karpenter":          {{"", "0s"}, {"", "5m"}, {"", "1h"}},
+}
+
+// searched returns the autoscalers that a search tries, each that was named before its variants.
+func searched(chosen []string) (out []string) {
+	for _, scaler := range chosen {
+		out = append(out, scaler)
+		bare, eager, _ := strings.Cut(scaler, "@")
+		name, what, _ := strings.Cut(bare, ":")
+		for _, v := range tried[name] {
+			x := name
+			if v.what = cmp.Or(what, v.what); v.what != "" {
+				x += ":" + v.what
+			}
+			if v.eager = cmp.Or(eager, v.eager); v.eager != "" {
+				x += "@" + v.eager
+			}
+			if !slices.Contains(out, x) {
+				out = append(out, x)
+			}
+		}
+	}
+	return out
+}
+
+// answer names the cheapest row at which at most so many pods wait; otherwise the one with the fewest.
+func (r result) answer(most float64) string {
+	waiting := func(x row) float64 { return x.Figures["waiting_pods"] }
+	say := func(x row) string {
+		return fmt.Sprintf("%.2f a day, %.2f pods waiting, %s evicted", x.Figures[billFigure], waiting(x), count(x.Scaled.Evicted))
+	}
+	rows := r.Rows[r.baseline():]
+	best := slices.MinFunc(rows, func(a, b row) int {
+		if waiting(a) <= most && waiting(b) <= most {
+			return cmp.Or(cmp.Compare(a.Figures[billFigure], b.Figures[billFigure]), cmp.Compare(waiting(a), waiting(b)))
+		}
+		return cmp.Compare(waiting(a), waiting(b))
+	})
+	switch text := best.Name + ": " + say(best); {
+	case waiting(best) > most:
+		return fmt.Sprintf("No setting that was tried keeps at most %g pods waiting. The fewest wait with %s", most, text)
+	case best.Name == rows[0].Name:
+		return fmt.Sprintf("Leave it as it is: nothing that was tried is cheaper with at most %g pods waiting than %s", most, text)
+	default:
+		return fmt.Sprintf("The cheapest with at most %g pods waiting is %s. Now, with %s: %s", most, text, rows[0].Name, say(rows[0]))
+	}
 }
 
 func autoscalerFlags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringSliceFlag{Name: "autoscaler", Usage: "`AUTOSCALER` that starts and removes nodes: " + strings.Join(autoscalerNames(), ", ") +
 			"; may be given several times"},
+		&ucli.Float64Flag{Name: "at-most-waiting", Usage: "search over settings of each autoscaler: the cheapest at which at most this `NUMBER` of pods waits"},
 		&ucli.StringFlag{Name: "types", Usage: "`FILE` with types of machines and prices, such as Karpenter's instance_types.json"},
 		&ucli.StringSliceFlag{Name: "nodepools", Usage: "`FILE` with NodePools; may be given several times, to compare them"},
 	}
@@ -69,10 +131,14 @@ func autoscalerNames() []string {
 func settings(c *ucli.Context) ([]setting, error) {
 	chosen, pools := c.StringSlice("autoscaler"), c.StringSlice("nodepools")
 	if len(chosen) == 0 {
-		if c.IsSet("types") || len(pools) > 0 {
-			return nil, exit.Usagef("--types and --nodepools are for an autoscaler; add --autoscaler, with %s for nodes as recorded", none)
+		if c.IsSet("types") || len(pools) > 0 || c.IsSet("at-most-waiting") {
+			return nil, exit.Usagef(
+				"--types, --nodepools and --at-most-waiting are for an autoscaler; add --autoscaler, with %s for nodes as recorded", none)
 		}
 		return []setting{{}}, nil
+	}
+	if c.IsSet("at-most-waiting") {
+		chosen = searched(chosen)
 	}
 	types := autoscale.ExampleTypes
 	if path := c.String("types"); path != "" {
@@ -114,9 +180,11 @@ func (s setting) scaling() (*replay.Scaling, error) {
 	if s.Scaler == "" {
 		return nil, nil
 	}
-	name, what, _ := strings.Cut(s.Scaler, ":")
+	bare, eager, _ := strings.Cut(s.Scaler, "@")
+	name, what, _ := strings.Cut(bare, ":")
 	start, known := autoscalers[name]
-	if !known || name == none && what != "" {
+	v := variant{what, eager}
+	if !known || name == none && v != (variant{}) {
 		return nil, choice.Unknown("autoscaler", s.Scaler, autoscalerNames())
 	}
 	catalog, err := autoscale.Read(s.Types, s.Pools)
@@ -127,10 +195,10 @@ func (s setting) scaling() (*replay.Scaling, error) {
 	if start == nil {
 		return out, nil
 	}
-	if _, err := start(what, catalog, 1); err != nil {
+	if _, err := start(v, catalog, 1); err != nil {
 		return nil, fmt.Errorf("--autoscaler %s: %w", s.Scaler, err)
 	}
-	out.New = func(c *autoscale.Catalog, seed uint64) (autoscale.Scaler, error) { return start(what, c, seed) }
+	out.New = func(c *autoscale.Catalog, seed uint64) (autoscale.Scaler, error) { return start(v, c, seed) }
 	return out, nil
 }
 

@@ -49,6 +49,7 @@ func Command() *ucli.Command {
 			"   gnnsched compare --present now=scheduler.yaml prod.record          # the cluster's kube-scheduler has a configuration\n" +
 			"   gnnsched compare --prices prices.yaml prod.record                  # what the nodes in use cost\n" +
 			"   gnnsched compare --autoscaler cluster-autoscaler --types types.json --nodepools pools.yaml prod.record    # what it would cost\n" +
+			"   gnnsched compare --autoscaler cluster-autoscaler --at-most-waiting 0.5 prod.record    # the cheapest setting with so few waiting\n" +
 			"   gnnsched compare --html report.html prod.record                    # a page, too\n" +
 			"   gnnsched compare --from 2026-06-01T00:00:00Z --to 2026-06-08T00:00:00Z -o json prod.record",
 		Flags: cli.Grouped(slices.Concat(flags(), work.Flags(), cli.LogFlags()),
@@ -169,8 +170,14 @@ func playerOf(c *ucli.Context) (*player, error) {
 			contenders = append(contenders, contender{i, s})
 		}
 	}
+	var most *float64
+	if c.IsSet("at-most-waiting") {
+		if most = new(c.Float64("at-most-waiting")); !(*most >= 0) {
+			return nil, exit.Usagef("--at-most-waiting is %v, must be 0 or more", *most)
+		}
+	}
 	return &player{
-		source: source, window: window, chosen: chosen, contenders: contenders, seeds: eval.Seeds(c.Uint64("seed"), n),
+		most: most, source: source, window: window, chosen: chosen, contenders: contenders, seeds: eval.Seeds(c.Uint64("seed"), n),
 		parts: len(contenders)*n + 1, courses: len(contenders) + 1,
 		config: replay.Config{Objective: term, Prices: prices, Blocks: blocks, Seed: c.Uint64("seed")},
 	}, nil
@@ -190,8 +197,9 @@ type player struct {
 	bar        *cli.Bar
 	log        zerolog.Logger
 	seeds      []uint64
-	courses    int // contenders
-	parts      int // courses of all seeds
+	courses    int      // contenders
+	most       *float64 // pods that may wait in a search; nil: there is none
+	parts      int      // courses of all seeds
 	done       int
 }
 
@@ -234,6 +242,9 @@ func (p *player) all(ctx context.Context) (result, error) {
 	}
 	view := view{priced: p.config.Prices != nil, scaled: p.contenders[0].setting.Scaler != ""}
 	out := compare(&p.source, view, names, courses, p.seeds)
+	if p.most != nil {
+		out.Answer = out.answer(*p.most)
+	}
 	out.Objective, out.Observed = p.config.Objective.Name(), p.journal.observed()
 	return out, nil
 }

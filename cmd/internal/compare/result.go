@@ -29,7 +29,8 @@ type result struct {
 	Unrecorded string        `json:"unrecorded,omitempty"`
 	Lacks      []replay.Lack `json:"lacks"`
 	Notes      []string      `json:"notes,omitempty"`
-	Seeds      []uint64      `json:"seeds"` // of the draws in the simulated rows
+	Seeds      []uint64      `json:"seeds"`            // of the draws in the simulated rows
+	Answer     string        `json:"answer,omitempty"` // of the search for a cheap setting; without a full stop
 	// Verdicts are on the profiles after the present one, in their order.
 	Verdicts []verdict `json:"verdicts"`
 	// Observed holds frames and decisions of the first seed.

@@ -74,6 +74,9 @@ func (r result) accuracy() string {
 // writeTable writes the verdicts, then the figures, in lines that fit w.
 func writeTable(w io.Writer, r result) error {
 	p := printer{width: cli.Columns(w, 140)} // 140: of a file or a pipe
+	if r.Answer != "" {
+		p.say("", r.Answer+".")
+	}
 	for _, v := range r.Verdicts {
 		p.say("", v.Text+".")
 	}
@@ -275,6 +278,9 @@ func (r result) onto(p *report.Run) {
 	for i := range r.shown() { // the objective first
 		f := r.shown()[(i+len(r.shown())-1)%len(r.shown())]
 		s.Metrics = append(s.Metrics, report.Metric{Name: f.name, Title: f.title, Digits: f.digits})
+	}
+	if r.Answer != "" {
+		p.Verdicts = append(p.Verdicts, report.Verdict{Scenario: s.Name, State: report.Note, Text: r.Answer})
 	}
 	if r.scaled {
 		s.Front = [2]string{"waiting_pods", billFigure}

@@ -12,8 +12,8 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// bound proves that some consolidations are impossible, so that Karpenter need not simulate them: a simulation costs a copy of all nodes. It
-// looks at CPU, memory and the number of pods alone. All else that Karpenter looks at forbids more, never less.
+// bound proves that some consolidations are impossible, so that Karpenter need not simulate them: a simulation copies all nodes. It looks
+// at CPU, memory and the number of pods alone. All else that Karpenter looks at forbids more, never less.
 type bound struct {
 	machines map[string]*machine        // that pods may move to
 	free     map[string]amount          // of these

@@ -41,6 +41,14 @@ func Singles(n int) Option {
 	}
 }
 
+// ConsolidateAfter sets consolidateAfter of all pools, whatever their manifests say.
+func ConsolidateAfter(d time.Duration) Option {
+	return func(s *scaler) error {
+		s.after = &d
+		return nil
+	}
+}
+
 // scaler runs Karpenter.
 type scaler struct {
 	options     karpenteroptions.Options
@@ -54,6 +62,7 @@ type scaler struct {
 	now        time.Time // of the step
 	generation int       // counts changes of what Karpenter sees
 	spare      []*machine
+	after      *time.Duration // of ConsolidateAfter
 
 	batch    batch
 	loop     loop
@@ -82,6 +91,9 @@ func New(catalog *autoscale.Catalog, opts ...Option) (autoscale.Scaler, error) {
 		np, err := nodePool(&catalog.Pools[i])
 		if err != nil {
 			return nil, err
+		}
+		if s.after != nil {
+			np.Spec.Disruption.ConsolidateAfter.Duration = s.after
 		}
 		s.store.pools = append(s.store.pools, np)
 	}

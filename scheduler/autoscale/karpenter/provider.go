@@ -141,7 +141,8 @@ func (p *provider) cheapest(claim *v1.NodeClaim) (autoscale.Launch, error) {
 	return best, nil
 }
 
-// GetInstanceTypes returns the types of the catalog with the room that the pool's class leaves. Karpenter chooses from them what the pool allows.
+// GetInstanceTypes returns the types of the catalog with the room that the pool's class leaves. Karpenter chooses from them
+// what the pool allows.
 func (p *provider) GetInstanceTypes(_ context.Context, np *v1.NodePool) ([]*cloudprovider.InstanceType, error) {
 	return slices.Clone(p.types[np.Name]), nil
 }
