@@ -29,18 +29,18 @@ import (
 // Each pod of the record has an end there. The pod that meets this end in the course may be another one of its owner.
 type owners struct {
 	*course
-	crews   []*crew
-	of      []*crew     // by row of a pod; nil: the record lacks its owner
-	end     []int       // by row of a pod: the row whose recorded end it meets
-	who     []int       // by row of the record: the pod that meets its end; -1: none
-	really  []bool      // by row of the record: whether it is there in the record now
-	next    map[int]int // by row of the record that was evicted: the one that was made in its place
-	before  map[int]int // the reverse
-	stalled []*crew     // with events that wait
+	withPods []*ownerPods
+	of       []*ownerPods // by row of a pod; nil: the record lacks its owner
+	end      []int        // by row of a pod: the row whose recorded end it meets
+	who      []int        // by row of the record: the pod that meets its end; -1: none
+	really   []bool       // by row of the record: whether it is there in the record now
+	next     map[int]int  // by row of the record that was evicted: the one that was made in its place
+	before   map[int]int  // the reverse
+	stalled  []*ownerPods // with events that wait
 }
 
-// crew is the pods of an owner.
-type crew struct {
+// ownerPods is an owner and its pods.
+type ownerPods struct {
 	record.Owner
 	live   []int   // rows of the pods that are there, the oldest first
 	held   []event // ends and arrivals that wait until other pods run
@@ -62,11 +62,11 @@ func newOwners(p *course) *owners {
 	p.out.Notes = append(p.out.Notes, notes...)
 	n := len(p.source.Pods)
 	p.source.Pods = slices.Clip(p.source.Pods) // new pods go to a copy
-	o := &owners{course: p, of: make([]*crew, n), end: make([]int, n), who: make([]int, n), really: make([]bool, n),
+	o := &owners{course: p, of: make([]*ownerPods, n), end: make([]int, n), who: make([]int, n), really: make([]bool, n),
 		next: map[int]int{}, before: map[int]int{}}
 	tries := triesOf(p.source)
 	for i := range list {
-		c := &crew{Owner: list[i], at: p.now, tries: math.MaxInt32}
+		c := &ownerPods{Owner: list[i], at: p.now, tries: math.MaxInt32}
 		switch c.Kind {
 		case record.KindDeployment, record.KindReplicaSet, record.KindStatefulSet:
 		case record.KindJob:
@@ -76,7 +76,7 @@ func newOwners(p *course) *owners {
 		default:
 			continue
 		}
-		o.crews = append(o.crews, c)
+		o.withPods = append(o.withPods, c)
 		for _, row := range c.Pods {
 			if r := &p.source.Pods[row]; o.of[row] == nil && !r.Daemon {
 				o.of[row] = c
@@ -86,7 +86,7 @@ func newOwners(p *course) *owners {
 			}
 		}
 	}
-	for _, c := range o.crews {
+	for _, c := range o.withPods {
 		o.pair(c)
 	}
 	strangers, first := 0, ""
@@ -111,7 +111,7 @@ const (
 
 // pair finds the pods that were really evicted, and what was made in their place. Where an autoscaler decides on the nodes, the reason of
 // the eviction is not there: such a pod goes on instead of the next. Otherwise, one that is evicted here too is followed by its next pod.
-func (o *owners) pair(c *crew) {
+func (o *owners) pair(c *ownerPods) {
 	waits := map[string][]int{} // rows that ended so, by ReplicaSet or by the pod's name
 	for _, row := range c.Pods {
 		r := &o.source.Pods[row]
@@ -153,7 +153,7 @@ func triesOf(s *Source) map[owner]int64 {
 }
 
 // asks returns what the owner asks for at a time; nil if it is not there.
-func (c *crew) asks(at int64) *record.Scale {
+func (c *ownerPods) asks(at int64) *record.Scale {
 	for i := len(c.States) - 1; i >= 0; i-- {
 		switch s := &c.States[i]; {
 		case s.From <= at && s.Gone && s.To <= at:
@@ -166,7 +166,7 @@ func (c *crew) asks(at int64) *record.Scale {
 }
 
 // bounds returns how many pods a rollout keeps running at least, and how many it has at most. ok is false if it keeps no such bounds.
-func (c *crew) bounds(at int64) (least, most int, ok bool) {
+func (c *ownerPods) bounds(at int64) (least, most int, ok bool) {
 	s := c.asks(at)
 	if s == nil || s.Replicas == nil || s.Strategy != "RollingUpdate" {
 		return 0, 0, false
@@ -189,7 +189,7 @@ func (c *crew) bounds(at int64) (least, most int, ok bool) {
 }
 
 // replaced reports whether a rollout takes the pod of a row away, and not an owner that wants fewer pods.
-func (c *crew) replaced(r *record.Pod, at int64) bool {
+func (c *ownerPods) replaced(r *record.Pod, at int64) bool {
 	switch c.Kind {
 	case record.KindDeployment:
 		return r.OwnerName != c.target
@@ -201,8 +201,8 @@ func (c *crew) replaced(r *record.Pod, at int64) bool {
 	return false
 }
 
-// tally counts the time until now, before the crew changes.
-func (o *owners) tally(c *crew) {
+// tally counts the time until now, before the owner's pods change.
+func (o *owners) tally(c *ownerPods) {
 	ms := float64(o.source.Watched(c.at, o.now))
 	c.off += ms * math.Abs(float64(len(c.live)-c.really))
 	c.owned += ms * float64(c.really)
@@ -241,7 +241,7 @@ func (o *owners) goes(row int) {
 }
 
 // hold lets an event wait until other pods run.
-func (o *owners) hold(c *crew, e event) {
+func (o *owners) hold(c *ownerPods, e event) {
 	if c.held = append(c.held, e); !slices.Contains(o.stalled, c) {
 		o.stalled = append(o.stalled, c)
 	}
@@ -270,7 +270,7 @@ func (o *owners) arrives(e event) bool {
 }
 
 // room reports whether an owner makes one more pod of the record now.
-func (o *owners) room(c *crew) bool {
+func (o *owners) room(c *ownerPods) bool {
 	if c.Kind == record.KindJob {
 		s := c.asks(o.now)
 		return s == nil || s.Parallelism == nil || len(c.live) < int(*s.Parallelism)
@@ -308,7 +308,7 @@ func (o *owners) meets(e event) (row int, later bool) {
 }
 
 // spares reports whether enough pods of an owner run for a rollout to take one away. One that waits counts as running until then.
-func (o *owners) spares(c *crew, row int) bool {
+func (o *owners) spares(c *ownerPods, row int) bool {
 	least, _, rolls := c.bounds(o.now)
 	if !rolls {
 		return true
@@ -331,7 +331,7 @@ func (o *owners) exchange(row, victim int) int {
 
 // victim returns the pod that a ReplicaSet takes away where it really took away one: a pod that it did not make yet, else one that waits,
 // else one on the node with most pods of the owner; among equals the one that really went, else the youngest.
-func (o *owners) victim(c *crew, row int) int {
+func (o *owners) victim(c *ownerPods, row int) int {
 	set := o.source.Pods[row].OwnerName
 	for _, e := range slices.Backward(c.held) {
 		if e.kind == podArrives && o.source.Pods[e.row].OwnerName == set {
@@ -394,7 +394,7 @@ func (o *owners) anew(pod *v1.Pod) *v1.Pod {
 }
 
 // try takes a try of a Job, and reports whether there was one. Without, the Job fails.
-func (c *crew) try() bool {
+func (c *ownerPods) try() bool {
 	c.tries--
 	c.failed = c.tries < 0
 	return !c.failed
@@ -419,12 +419,12 @@ func (o *owners) goOn() (did bool) {
 			did, i = true, 0
 		}
 	}
-	o.stalled = slices.DeleteFunc(o.stalled, func(c *crew) bool { return len(c.held) == 0 })
+	o.stalled = slices.DeleteFunc(o.stalled, func(c *ownerPods) bool { return len(c.held) == 0 })
 	return did
 }
 
 // happensNow lets an event happen that was held, if it may.
-func (o *owners) happensNow(c *crew, e event) bool {
+func (o *owners) happensNow(c *ownerPods, e event) bool {
 	row := e.row
 	if e.kind == podArrives {
 		if !o.room(c) {
@@ -447,7 +447,7 @@ func (o *owners) happensNow(c *crew, e event) bool {
 
 // finish counts what happened until the end.
 func (o *owners) finish() {
-	for _, c := range o.crews {
+	for _, c := range o.withPods {
 		o.tally(c)
 		o.out.OwnedHours += c.owned / 3.6e6
 		o.out.OffHours += c.off / 3.6e6

@@ -289,7 +289,7 @@ func TestOwnersKeepCount(t *testing.T) {
 		for _, w := range p.Waiting {
 			there[p.rows[w.UID]] = true
 		}
-		for _, c := range p.owners.crews {
+		for _, c := range p.owners.withPods {
 			for _, row := range c.live {
 				if !there[row] || p.owners.of[row] != c {
 					t.Errorf("seed %d: %s counts %s, which is not there", seed, &c.Owner, p.source.Pods[row].UID)

@@ -573,13 +573,7 @@ func Decide(ctx context.Context, s Source, row int, profile config.KubeScheduler
 	if pod.Daemon {
 		return nil, nil, errors.New("the pod belongs to its node, so there was nothing to decide: it is static or of a DaemonSet")
 	}
-	when := s.To
-	switch {
-	case pod.Bound != 0:
-		when = pod.Bound
-	case pod.Ended != 0:
-		when = pod.Ended
-	}
+	when := cmp.Or(pod.Bound, pod.Ended, s.To)
 	if when <= s.From || s.Watched(when-1, when) == 0 {
 		return nil, nil, fmt.Errorf("nobody watched the cluster at %s, when it was decided where the pod goes", at(when))
 	}
