@@ -53,6 +53,7 @@ func Command() *ucli.Command {
 			"   gnnsched compare --html report.html prod.record                    # a page, too\n" +
 			"   gnnsched compare --from 2026-06-01T00:00:00Z --to 2026-06-08T00:00:00Z -o json prod.record",
 		Flags: cli.Grouped(slices.Concat(flags(), work.Flags(), cli.LogFlags()),
+			cli.Group{Heading: "autoscalers and what nodes cost", Flags: "autoscaler at-most-waiting types nodepools"},
 			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
 		Action: run,
 	}
