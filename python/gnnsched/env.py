@@ -183,7 +183,7 @@ class GnnschedVectorEnv(_VectorEnv):
     graph      nodes, zones, groups of pods and paths too, as gnnsched's networks read them
     raw        the integers behind the features too: node_raw (allocatable, then requested CPU, memory, GPUs, thousandths
                of a GPU, pods) and pod_raw (requests)
-    mask       "preferred": what gnnsched eval lets a policy choose; "feasible": every node that fits
+    mask       "preferred": the nodes that preferences and the spreading of replicas leave; "feasible": every node that fits
     autoreset  True: NEXT_STEP; False: DISABLED, a finished environment waits for reset(options={"reset_mask": ...})
     objective, wait_cost   instead of the scenario's
     threads    goroutines that work on a step; 0: one for each processor

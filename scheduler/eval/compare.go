@@ -440,6 +440,12 @@ func Scores(env *sim.Env, p policy.Policy, buffer []float32) ([]float32, error) 
 		}
 		return scores, nil
 	}
+	Prefer(env, scores)
+	return scores, nil
+}
+
+// Prefer changes scores of the candidates of the pending pod as Scores does a policy's. They must be finite.
+func Prefer(env *sim.Env, scores []float32) {
 	var left []int32
 	if sums := env.PreferencesBy(preference.Weights{Taints: preference.Upstream.Taints}); sums != nil {
 		left = preference.Best(sums, nil)
@@ -455,7 +461,6 @@ func Scores(env *sim.Env, p policy.Policy, buffer []float32) ([]float32, error) 
 	if spread := env.PreferencesBy(preference.Weights{Spread: 1}); spread != nil {
 		preference.Weigh(scores, left, spread)
 	}
-	return scores, nil
 }
 
 // choose returns the index of a best score. With ties, each of several equal best scores is equally

@@ -474,18 +474,19 @@ func (r *round) decide(ctx context.Context) error {
 	return nil
 }
 
-// best returns the first allowed candidate of environment i with the best score.
+// best returns the candidate of environment i with the best score, as eval.Scores would have it.
 func (r *round) best(i int, scores []byte) (int64, error) {
-	best, top := int64(-1), 0.0
 	first := r.arrays.CandidateOffsets[i]
-	for c := first; c < r.arrays.CandidateOffsets[i+1]; c++ {
-		score := math.Float64frombits(binary.LittleEndian.Uint64(scores[8*c:]))
+	own := make([]float32, r.arrays.CandidateOffsets[i+1]-first)
+	for c := range own {
+		score := math.Float64frombits(binary.LittleEndian.Uint64(scores[8*(first+int64(c)):]))
 		if math.IsNaN(score) {
-			return 0, fmt.Errorf("seed %d: the score of candidate %d is no number", r.seeds[i], c-first)
+			return 0, fmt.Errorf("seed %d: the score of candidate %d is no number", r.seeds[i], c)
 		}
-		if r.arrays.Mask[c] == 1 && (best < 0 || score > top) {
-			best, top = c-first, score
-		}
+		own[c] = float32(max(min(score, math.MaxFloat32), -math.MaxFloat32))
 	}
-	return best, nil
+	return r.envs.Choose(i, func(env *sim.Env) int {
+		eval.Prefer(env, own)
+		return policy.Best(own)
+	}), nil
 }

@@ -315,6 +315,7 @@ type world struct {
 	watch     func(choice int, on cluster.DeviceSet) // Options.Watch; may be nil
 	feasible  bool                                   // every candidate may be chosen
 	mask      []uint8                                // by candidate: 1 if it may be chosen
+	chosen    int64                                  // the action that Choose returned for the decision at hand; -1: none
 	decision  int64                                  // number of the decision at hand since the start
 	encoded   int64                                  // number of the decision that graph holds
 	graph     *graph.Graph                           // the encoder's
@@ -409,7 +410,7 @@ func (w *world) allows(action int64) error {
 		return nil
 	case action < 0 || action >= int64(len(w.mask)):
 		return fmt.Errorf("seed %d: action %d is none of the %d candidates", w.seed, action, len(w.mask))
-	case w.mask[action] == 0:
+	case w.mask[action] == 0 && action != w.chosen:
 		return fmt.Errorf("seed %d: action %d %w", w.seed, action, errMasked)
 	}
 	return nil
@@ -418,6 +419,7 @@ func (w *world) allows(action int64) error {
 // look finds out which candidates the decision at hand has.
 func (w *world) look() {
 	w.decision++
+	w.chosen = -1
 	if w.over {
 		w.mask = append(w.mask[:0], 1)
 		return

@@ -18,8 +18,8 @@ type Options struct {
 	Count   int             // environments
 	Threads int             // goroutines that work on a step; 0: as many as processors
 	Layout  *feature.Layout // features of observations; nil: none
-	// Feasible allows every candidate. Otherwise only those that the pod's preferences leave to a policy may be chosen, as in
-	// gnnsched eval.
+	// Feasible allows every candidate. Otherwise only those that the pod's preferences and default spreading leave may be chosen, or what
+	// Choose returned.
 	Feasible bool
 	// Autoreset begins a new episode in the step after the one that ended an episode. Otherwise the environment stays at
 	// the end until Reset.
@@ -73,6 +73,19 @@ func New(c sim.Config, o Options) (*Vector, error) {
 	}
 	v.slots = v.worlds[0].env.MaxNodes()
 	return v, nil
+}
+
+// Choose returns the action that choose makes of the candidates of environment i, which Step takes even if it is masked: who weighs
+// preferences against scores may take any. It is 0 where the episode is over.
+func (v *Vector) Choose(i int, choose func(*sim.Env) int) int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	w := v.worlds[i]
+	if w.over {
+		return 0
+	}
+	w.chosen = int64(choose(w.env))
+	return w.chosen
 }
 
 // Slots returns the largest number of candidates that a decision can have.
