@@ -54,8 +54,8 @@ evaluateEvery: 600
 evaluateSeeds: 2
 imitation: {teacher: greedy-balance, share: 0.1}
 rollouts: {envs: 16, every: 1, candidates: 8, horizon: 8, memory: 400}
-environment: {scenario: training, nodes: {min: 9, max: 12}, turnover: 1}
-also: [{scenario: hetero80, nodes: {min: 9, max: 10}}]
+environment: {scenario: training, nodes: {min: 9, max: 12}, turnover: 1, preferences: declared}
+also: [{scenario: hetero80, nodes: {min: 9, max: 10}, preferences: declared}]
 `
 
 // written returns what a run wrote, without what depends on the clock.
