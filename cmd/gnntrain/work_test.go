@@ -39,7 +39,7 @@ func command(t *testing.T, dir string, args ...string) *exec.Cmd {
 	path, err := os.Executable()
 	fatal.If(t, err)
 	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), asProgram+"=1")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), asProgram+"=1", "LC_ALL=C") // as in a container: signs are written as ASCII, data must not be
 	return cmd
 }
 

@@ -32,37 +32,10 @@ type child struct {
 	last    *tail
 }
 
-// answer holds the data of a unit, or why it failed. A tick has neither, and is no answer.
+// answer holds the data of a unit, or why it failed.
 type answer struct {
 	Data   []byte
 	Failed string
-	Tick   bool
-}
-
-// A child sends ticks for some time after an answer. Once in some ten runs with workers that are killed, a worker waited for ever for the
-// last byte of an answer that its child had written: the next bytes wake it, or show that the answer is broken.
-const ticks = 5
-
-// tickAfter is the time between them; tests shorten it.
-var tickAfter = 2 * time.Second
-
-// tickOn sends ticks until stop is called.
-func tickOn(to *gob.Encoder) (stop func()) {
-	end, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for range ticks {
-			select {
-			case <-end:
-				return
-			case <-time.After(tickAfter):
-			}
-			if to.Encode(answer{Tick: true}) != nil {
-				return // the worker is gone
-			}
-		}
-	}()
-	return func() { close(end); <-ended }
 }
 
 // errCrash says that a unit ended its process.
@@ -79,12 +52,11 @@ func (c *child) compute(ctx context.Context, u Unit) ([]byte, error) {
 	defer context.AfterFunc(ctx, func() { _ = running.Kill() })()
 	var a answer
 	err := c.in.Encode(u)
-	for tick := true; err == nil && tick; tick = a.Tick {
-		a = answer{}
+	if err == nil {
 		err = c.out.Decode(&a)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w: %s", errCrash, c.stop(), c.last)
+		return nil, fmt.Errorf("%w: %w: %s (%v)", errCrash, c.stop(), c.last, err)
 	}
 	if a.Failed != "" {
 		return nil, errors.New(a.Failed)
@@ -152,8 +124,6 @@ func (t *tail) String() string {
 // Child computes the units that come in, until there are no more. dir has their data.
 func Child(ctx context.Context, dir string, handlers map[string]Handler, in io.Reader, out io.Writer) error {
 	from, to := gob.NewDecoder(in), gob.NewEncoder(out)
-	stop := func() {}
-	defer func() { stop() }()
 	for {
 		var u Unit
 		if err := from.Decode(&u); err != nil {
@@ -162,8 +132,6 @@ func Child(ctx context.Context, dir string, handlers map[string]Handler, in io.R
 			}
 			return err
 		}
-		stop()
-		stop = func() {}
 		var a answer
 		data, err := handle(ctx, dir, handlers, u)
 		if a.Data = data; err != nil {
@@ -172,7 +140,6 @@ func Child(ctx context.Context, dir string, handlers map[string]Handler, in io.R
 		if err := to.Encode(a); err != nil {
 			return err
 		}
-		stop = tickOn(to)
 	}
 }
 

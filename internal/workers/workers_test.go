@@ -3,11 +3,9 @@ package workers
 import (
 	"bytes"
 	"context"
-	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -481,39 +479,6 @@ func TestIdle(t *testing.T) {
 	if got, err := results(t.Context(), q, units); err != nil || got[0] != "slept" {
 		t.Error(got, err)
 	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-}
-
-// After an answer a child ticks, a worker passes over ticks, and none comes while a unit is at work.
-func TestTicks(t *testing.T) {
-	defer func(d time.Duration) { tickAfter = d }(tickAfter)
-	tickAfter = time.Millisecond
-	in, units := io.Pipe()
-	answers, out := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		ended <- Child(t.Context(), t.TempDir(), map[string]Handler{"echo": func(_ context.Context, task []byte, _ func(string) (string, error)) ([]byte, error) {
-			return task, nil
-		}}, in, out)
-	}()
-	c := child{cmd: &exec.Cmd{}, in: gob.NewEncoder(units), out: gob.NewDecoder(answers)}
-	for i := range 3 {
-		text := strconv.Itoa(i)
-		data, err := c.compute(t.Context(), Unit{Kind: "echo", Task: []byte(text)})
-		if err != nil || string(data) != text {
-			t.Errorf("unit %d: %q, %v", i, data, err)
-		}
-		for range ticks - 1 { // the last one waits for the next unit
-			var a answer
-			if err := c.out.Decode(&a); err != nil || !a.Tick || a.Data != nil {
-				t.Errorf("%+v, %v", a, err)
-			}
-		}
-	}
-	go io.Copy(io.Discard, answers) //nolint:errcheck // until the end
-	units.Close()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}

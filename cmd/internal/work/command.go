@@ -55,7 +55,8 @@ func Command(p Program) *ucli.Command {
 
 func (p Program) run(c *ucli.Context) error {
 	if dir := c.String("child"); dir != "" {
-		return workers.Child(c.Context, dir, p.Handlers(), os.Stdin, c.App.Writer)
+		// Not the program's own writer: in a locale without UTF-8 it makes other bytes of those that spell a sign.
+		return workers.Child(c.Context, dir, p.Handlers(), os.Stdin, os.Stdout)
 	}
 	url, listen := c.String("connect"), c.String("listen")
 	switch {
