@@ -24,7 +24,7 @@ type classFile struct {
 	} `json:"status"`
 }
 
-// kubelet is what the kubelets of a pool's machines keep for themselves. A resource that it names nowhere is kept as the type says.
+// kubelet has the settings of a pool's kubelets by which they reserve resources. Without a setting the type's overhead counts.
 type kubelet struct {
 	MaxPods        *int64            `json:"maxPods"`
 	PodsPerCore    *int64            `json:"podsPerCore"`
@@ -33,7 +33,7 @@ type kubelet struct {
 	EvictionHard   map[string]string `json:"evictionHard"`
 }
 
-// class is what a class of nodes says.
+// class has what is read of a class of nodes.
 type class struct {
 	kubelet *kubelet
 	zones   []string // of its subnets; empty if it does not say

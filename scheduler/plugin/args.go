@@ -244,7 +244,7 @@ func (a LearnArgs) validate() error {
 	return nil
 }
 
-// spreadsBeforeTraffic reports whether the profile sees traffic, but only among the nodes that upstream's default topology spread leaves.
-func (a Args) spreadsBeforeTraffic() bool {
+// spreadsBesideTraffic reports whether upstream's default topology spread is weighed against what the profile sees of traffic.
+func (a Args) spreadsBesideTraffic() bool {
 	return a.Traffic != nil && a.Preferences == preference.First
 }

@@ -108,7 +108,7 @@ func FuzzDecodeArgs(f *testing.F) {
 	})
 }
 
-// A profile with traffic says that default spreading comes first, unless that is off.
+// A profile with traffic says that default spreading is weighed against it, unless that is off.
 func TestSpreadsBeforeTraffic(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"policy": "greedy:traffic"}`: false,
@@ -118,7 +118,7 @@ func TestSpreadsBeforeTraffic(t *testing.T) {
 	} {
 		args, err := DecodeArgs(&runtime.Unknown{Raw: []byte(text)}, "talkers")
 		fatal.If(t, err)
-		if got := args.spreadsBeforeTraffic(); got != want {
+		if got := args.spreadsBesideTraffic(); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 	}

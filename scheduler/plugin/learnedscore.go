@@ -88,7 +88,7 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle, reserved *res
 		return nil, err
 	}
 	logger(ctx).Info("Preferences of manifests", "profile", profile, "preferences", args.Preferences)
-	if args.spreadsBeforeTraffic() {
+	if args.spreadsBesideTraffic() {
 		logger(ctx).Info("Upstream's default topology spread is weighed against traffic, and pulls pods apart that talk to each other: "+
 			"--preferences declared leaves it out", "profile", profile)
 	}

@@ -31,7 +31,7 @@ type setting struct {
 // none is the --autoscaler that leaves nodes as recorded.
 const none = "none"
 
-// variant is what --autoscaler says behind the name: ":what" and "@eager", which may be empty.
+// variant holds the two options that may follow a name in --autoscaler, as in name:what@eager.
 type variant struct{ what, eager string }
 
 // constructor makes a scaler.

@@ -140,7 +140,7 @@ func (s *scaler) look(ctx context.Context, from int) error {
 	if l.nominated.After(s.now) {
 		wake = sooner(wake, l.nominated)
 	}
-	seen := &sight{budgets: map[v1.DisruptionReason]map[string]int{}}
+	seen := &reading{budgets: map[v1.DisruptionReason]map[string]int{}}
 	for i := from; i < len(l.methods); i++ {
 		cmd, err := s.propose(ctx, &l.methods[i], seen)
 		if err != nil {
@@ -162,15 +162,15 @@ func (s *scaler) look(ctx context.Context, from int) error {
 	return nil
 }
 
-// sight is what a look sees. Its methods share it, because each reading copies all nodes.
-type sight struct {
+// reading is Karpenter's candidates and budgets at one time. The methods share it, because making it copies all nodes.
+type reading struct {
 	candidates []*disruption.Candidate // nil: not yet read
 	totals     map[string]disruption.NodePoolTotals
 	budgets    map[v1.DisruptionReason]map[string]int
 }
 
 // propose returns the command that a method would validate, or nil.
-func (s *scaler) propose(ctx context.Context, m *method, seen *sight) (*disruption.Command, error) {
+func (s *scaler) propose(ctx context.Context, m *method, seen *reading) (*disruption.Command, error) {
 	if m.IsConsolidated() {
 		return nil, nil
 	}

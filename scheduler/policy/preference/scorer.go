@@ -232,9 +232,8 @@ func (m *Mode) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*string)(m))
 }
 
-// policyRange is how far apart a policy's best and worst node are in points of default spreading, of which there are 100. By scores of
-// resources, in whose place a policy is, nodes of upstream's default profile differ by about as much: where an owner has few replicas, a
-// node without one is better than a node with one, and where it has many, their number hardly counts.
+// policyRange is how far apart a policy's best and worst node are in points of default spreading, of which there are 100. Where an owner
+// has few replicas, a node without one is better than a node with one, and where it has many, their number hardly counts.
 const policyRange = 33
 
 // Weigh adds upstream's scores of default topology spread, in 0 to 100, to a policy's scores of the nodes with the given indices, or of

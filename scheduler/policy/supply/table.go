@@ -34,11 +34,11 @@ type taken struct {
 // mostTaken bounds the numbers of all sizes together: 32 MiB.
 const mostTaken = 4 << 20
 
-// Sums are what the nodes offer, and what pods on the nodes that admit pods without tolerations request.
+// Sums are totals over the nodes. Requested and Available leave out nodes that admit only pods with tolerations.
 type Sums struct {
 	Capacity  cluster.Resources // as objective.Capacity
 	Requested cluster.Resources
-	Available int64 // nodes that admit pods without tolerations
+	Available int64 // number of nodes
 }
 
 // Total is a kind's places and nodes in the whole cluster.
