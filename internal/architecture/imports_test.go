@@ -74,7 +74,7 @@ var may = map[string][]string{
 	"scheduler/defrag": {"scheduler/memcluster", "scheduler/plan", "scheduler/plugin/nodereservation",
 		"scheduler/replay", "workload/record", "internal"},
 	"scheduler/autoscale":           {"workload/record", "internal/cluster/kube"},
-	"scheduler/autoscale/karpenter": {"internal/cluster/kube", "scheduler/autoscale"},
+	"scheduler/autoscale/karpenter": {"internal/cluster", "internal/cluster/kube", "scheduler/autoscale"},
 	"scheduler/replay": {"scheduler/autoscale", "scheduler/decision", "scheduler/memcluster", "scheduler/objective", "scheduler/plugin",
 		"workload/record", "internal"},
 	"scheduler/shadow": {"scheduler/advise", "scheduler/decision", "scheduler/memcluster", "scheduler/objective",

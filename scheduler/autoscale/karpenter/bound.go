@@ -9,58 +9,46 @@ import (
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
 	podutils "sigs.k8s.io/karpenter/pkg/utils/pod"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 )
 
 // bound proves that some consolidations are impossible, so that Karpenter need not simulate them: a simulation copies all nodes. It looks
 // at CPU, memory and the number of pods alone. All else that Karpenter looks at forbids more, never less.
 type bound struct {
-	machines map[string]*machine        // that pods may move to
-	free     map[string]amount          // of these
-	hosts    map[amount]map[string]bool // which of these have room for a pod of a size; filled when asked
+	machines map[string]*machine                   // that pods may move to
+	free     map[string]cluster.Resources          // of these
+	hosts    map[cluster.Resources]map[string]bool // which of these have room for a pod of a size; filled when asked
 	types    []bargain
 }
 
-// amount is what a pod requests, or what a machine has left.
-type amount struct{ milliCPU, memory, pods int64 }
-
 // bargain is the size of a type of machine, with its least price.
 type bargain struct {
-	amount
+	size  cluster.Resources
 	price float64
 }
 
-func amountOf(a kube.Amounts) amount { return amount{a.MilliCPU, a.Memory, a.Pods} }
-
-func (a amount) plus(b amount) amount {
-	return amount{a.milliCPU + b.milliCPU, a.memory + b.memory, a.pods + b.pods}
-}
-
-func (a amount) minus(b amount) amount {
-	return amount{a.milliCPU - b.milliCPU, a.memory - b.memory, a.pods - b.pods}
-}
-
-func (a amount) fits(in amount) bool {
-	return a.milliCPU <= in.milliCPU && a.memory <= in.memory && a.pods <= in.pods
+func resourcesOf(a kube.Amounts) cluster.Resources {
+	return cluster.Resources{MilliCPU: a.MilliCPU, Memory: a.Memory, Pods: a.Pods}
 }
 
 // bound returns the bound for the cluster as it is.
 func (s *scaler) bound() *bound {
-	b := &bound{machines: map[string]*machine{}, free: map[string]amount{}, hosts: map[amount]map[string]bool{}}
+	b := &bound{machines: map[string]*machine{}, free: map[string]cluster.Resources{}, hosts: map[cluster.Resources]map[string]bool{}}
 	for _, m := range s.store.machines {
 		b.machines[m.name] = m
 		if m.node == nil || m.leaves { // pods of one that boots would make the simulation fail
 			continue
 		}
-		left := amountOf(kube.AmountsIn(m.node.Status.Allocatable))
+		left := resourcesOf(kube.AmountsIn(m.node.Status.Allocatable))
 		for _, e := range m.pods {
-			left = left.minus(e.size)
+			left = left.Minus(e.size)
 		}
 		b.free[m.name] = left
 	}
 	for _, types := range s.provider.types {
 		for _, it := range types {
-			x := bargain{amount: amountOf(kube.AmountsIn(it.Allocatable())), price: it.Offerings[0].Price}
+			x := bargain{size: resourcesOf(kube.AmountsIn(it.Allocatable())), price: it.Offerings[0].Price}
 			for _, o := range it.Offerings {
 				x.price = min(x.price, o.Price)
 			}
@@ -78,24 +66,24 @@ func (b *bound) forbids(candidates []*disruption.Candidate) bool {
 		price += c.Price
 		gone[c.Name()] = true
 	}
-	var need amount
+	var need cluster.Resources
 	for _, c := range candidates {
 		for _, e := range b.machines[c.Name()].pods {
 			if podutils.IsReschedulable(e.pod) && !b.elsewhere(e.size, gone) {
-				need = need.plus(e.size)
+				need = need.Plus(e.size)
 			}
 		}
 	}
-	return need != amount{} && !slices.ContainsFunc(b.types, func(t bargain) bool { return t.price < price && need.fits(t.amount) })
+	return need != cluster.Resources{} && !slices.ContainsFunc(b.types, func(t bargain) bool { return t.price < price && need.Within(t.size) })
 }
 
 // elsewhere reports whether a machine that stays has room for a pod.
-func (b *bound) elsewhere(pod amount, gone map[string]bool) bool {
+func (b *bound) elsewhere(pod cluster.Resources, gone map[string]bool) bool {
 	hosts, known := b.hosts[pod]
 	if !known {
 		hosts = map[string]bool{}
 		for name, left := range b.free {
-			if pod.fits(left) {
+			if pod.Within(left) {
 				hosts[name] = true
 			}
 		}
@@ -113,8 +101,8 @@ func (b *bound) elsewhere(pod amount, gone map[string]bool) bool {
 }
 
 // sizeOf returns what a pod requests.
-func sizeOf(p *corev1.Pod) amount {
-	out := amountOf(kube.Requests(p))
-	out.pods = 1
+func sizeOf(p *corev1.Pod) cluster.Resources {
+	out := resourcesOf(kube.Requests(p))
+	out.Pods = 1
 	return out
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
 	karpenteroptions "sigs.k8s.io/karpenter/pkg/operator/options"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
 )
 
@@ -31,7 +32,7 @@ func full(t *testing.T, seed uint64, opts ...Option) (w *world, change func()) {
 		var on []*v1.Pod
 		for room := int64(1000*cores - 100); len(on) < 6; pods++ {
 			p := pod(fmt.Sprint("p", pods), cpu())
-			if room -= sizeOf(p).milliCPU; room < 0 {
+			if room -= sizeOf(p).MilliCPU; room < 0 {
 				break
 			}
 			on = append(on, p)
@@ -55,7 +56,7 @@ func TestBoundKeepsPlans(t *testing.T) {
 			if s := w.scaler.(*scaler); free {
 				never := func() *bound {
 					b := s.bound()
-					b.types = append(b.types, bargain{amount{1 << 60, 1 << 60, 1 << 60}, -1})
+					b.types = append(b.types, bargain{cluster.Resources{MilliCPU: 1 << 60, Memory: 1 << 60, Pods: 1 << 60}, -1})
 					return b
 				}
 				s.loop.singles.bound, s.loop.methods[1].consolidation.(*multis).bound = never, never

@@ -13,18 +13,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	podutils "sigs.k8s.io/karpenter/pkg/utils/pod"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/autoscale"
 )
 
 // entry is a pod.
 type entry struct {
-	seen    *corev1.Pod // as the cluster has it
-	pod     *corev1.Pod // as Karpenter reads it
-	known   bool        // whether Karpenter's state has it, as it is, on its node
-	came    bool        // whether it is new on its node
-	trigger time.Time   // when it asks for a batch again, while it waits
-	noted   bool        // whether the notes count it
-	size    amount      // what it requests
+	seen    *corev1.Pod       // as the cluster has it
+	pod     *corev1.Pod       // as Karpenter reads it
+	known   bool              // whether Karpenter's state has it, as it is, on its node
+	came    bool              // whether it is new on its node
+	trigger time.Time         // when it asks for a batch again, while it waits
+	noted   bool              // whether the notes count it
+	size    cluster.Resources // what it requests
 }
 
 // dedupe is the time in which Karpenter takes several pod events of a node for one.
