@@ -34,6 +34,24 @@ const none = "none"
 // variant holds the two options that may follow a name in --autoscaler, as in name:what@eager.
 type variant struct{ what, eager string }
 
+// parted divides a value of --autoscaler into its name and its options.
+func parted(scaler string) (name string, v variant) {
+	bare, eager, _ := strings.Cut(scaler, "@")
+	name, what, _ := strings.Cut(bare, ":")
+	return name, variant{what, eager}
+}
+
+// of returns the value of --autoscaler for a name and options.
+func (v variant) of(name string) string {
+	if v.what != "" {
+		name += ":" + v.what
+	}
+	if v.eager != "" {
+		name += "@" + v.eager
+	}
+	return name
+}
+
 // constructor makes a scaler.
 type constructor func(v variant, c *autoscale.Catalog, seed uint64) (autoscale.Scaler, error)
 
@@ -63,16 +81,9 @@ var tried = map[string][]variant{
 func searched(chosen []string) (out []string) {
 	for _, scaler := range chosen {
 		out = append(out, scaler)
-		bare, eager, _ := strings.Cut(scaler, "@")
-		name, what, _ := strings.Cut(bare, ":")
+		name, named := parted(scaler)
 		for _, v := range tried[name] {
-			x := name
-			if v.what = cmp.Or(what, v.what); v.what != "" {
-				x += ":" + v.what
-			}
-			if v.eager = cmp.Or(eager, v.eager); v.eager != "" {
-				x += "@" + v.eager
-			}
+			x := variant{cmp.Or(named.what, v.what), cmp.Or(named.eager, v.eager)}.of(name)
 			if !slices.Contains(out, x) {
 				out = append(out, x)
 			}
@@ -180,10 +191,8 @@ func (s setting) scaling() (*replay.Scaling, error) {
 	if s.Scaler == "" {
 		return nil, nil
 	}
-	bare, eager, _ := strings.Cut(s.Scaler, "@")
-	name, what, _ := strings.Cut(bare, ":")
+	name, v := parted(s.Scaler)
 	start, known := autoscalers[name]
-	v := variant{what, eager}
 	if !known || name == none && v != (variant{}) {
 		return nil, choice.Unknown("autoscaler", s.Scaler, autoscalerNames())
 	}
