@@ -145,10 +145,12 @@ func episodeOf(seed uint64, what int32) (uint64, error) {
 
 // request is a question to gnnsched_env_call.
 type request struct {
-	Op     string `json:"op"` // open, close, outcome, checkpoint or scores
+	Op     string `json:"op"` // open, close, outcome, choose, checkpoint or scores
 	Handle int64  `json:"handle"`
 
 	Environment int `json:"environment"` // outcome
+
+	Scores [][]float64 `json:"scores"` // choose: of each environment's candidates; those after them are left out
 
 	File string `json:"file"` // scores: a checkpoint
 
@@ -179,15 +181,18 @@ func call(text string) string {
 			answer, err = r.open()
 		case "checkpoint":
 			answer, err = r.checkpoint()
-		case "outcome", "scores":
+		case "outcome", "choose", "scores":
 			var o *opened
 			if o, err = find(r.Handle); err != nil {
 				return err
 			}
-			if r.Op == "scores" {
-				answer, err = o.scores(r.File)
-			} else {
+			switch r.Op {
+			case "outcome":
 				answer, err = o.Outcome(r.Environment)
+			case "choose":
+				answer, err = o.choose(r.Scores)
+			case "scores":
+				answer, err = o.scores(r.File)
 			}
 		case "close":
 			o, loaded := handles.LoadAndDelete(r.Handle)
@@ -273,6 +278,28 @@ func (r *request) checkpoint() (any, error) {
 	}
 	params := each.Map(r.Architecture.Params(), func(p checkpoint.Param) param { return param{p.Name, p.Shape} })
 	return map[string]any{"schema": r.Architecture.Schema(), "params": params}, nil
+}
+
+// choose returns the action that gnnsched eval takes of a policy with these scores, for each environment; 0 where the episode is over.
+func (o *opened) choose(scores [][]float64) (actions []int64, err error) {
+	if len(scores) != o.count {
+		return nil, fmt.Errorf("want scores for each of %d environments, not %d", o.count, len(scores))
+	}
+	for i, own := range scores {
+		action := o.Choose(i, func(env *sim.Env) int {
+			n := len(env.Candidates())
+			if len(own) < n {
+				err = fmt.Errorf("environment %d: %d scores for %d candidates", i, len(own), n)
+				return 0
+			}
+			return eval.Take(env, own[:n])
+		})
+		if err != nil {
+			return nil, err
+		}
+		actions = append(actions, action)
+	}
+	return actions, nil
 }
 
 // scores returns what the network in a file scores the candidates of each decision at hand; an ended episode has one score, 0.

@@ -97,10 +97,16 @@ func TestLibrary(t *testing.T) {
 			t.Errorf("%s: %q", text, got)
 		}
 	}
+	handle := string(must(json.Marshal(h)))
+	for scores, want := range map[string]string{"[[1]]": "want scores for each of 2", "[[1, 2], []]": "environment 0: 2 scores for"} {
+		if got, is := ask(t, `{"op": "choose", "handle": `+handle+`, "scores": `+scores+"}")["error"].(string); !is || !strings.Contains(got, want) {
+			t.Errorf("%s: %q", scores, got)
+		}
+	}
 	if ask(t, strings.Replace(tiny, "open", "close", 1))["closed"] != true {
 		t.Error("handle 0 is open")
 	}
-	closing := `{"op": "close", "handle": ` + string(must(json.Marshal(h))) + `}`
+	closing := `{"op": "close", "handle": ` + handle + `}`
 	if call(closing) != "null" || play(h, observe, &m.arguments) != closed {
 		t.Error("it is still open")
 	}

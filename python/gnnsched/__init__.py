@@ -9,11 +9,11 @@ docs/how-to/python.md of gnnsched is the guide. Needs NumPy; uses Gymnasium's cl
 """
 
 from ._library import GnnschedError, library_path
-from .env import GnnschedEnv, GnnschedVectorEnv, argmax, choose, make, make_vec, owner, sample
+from .env import GnnschedEnv, GnnschedVectorEnv, argmax, make, make_vec, owner, sample
 from .judge import Results, evaluate
 from .weights import parameters, save
 
-__all__ = ["GnnschedEnv", "GnnschedError", "GnnschedVectorEnv", "Results", "argmax", "choose", "evaluate", "make", "make_vec", "owner",
+__all__ = ["GnnschedEnv", "GnnschedError", "GnnschedVectorEnv", "Results", "argmax", "evaluate", "make", "make_vec", "owner",
            "parameters", "sample", "save"]
 
 library_path()  # an import says what is wrong; the library is loaded with the first environment

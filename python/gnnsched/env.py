@@ -259,6 +259,20 @@ class GnnschedVectorEnv(_VectorEnv):
         """The outcome of the last episode of environment i that ended, with every metric of gnnsched eval."""
         return self._batch.outcome(i)
 
+    def choose(self, scores):
+        """The action that gnnsched eval takes of a policy with these scores, for each environment: declared preferences come first, and
+        default spreading is weighed against the scores. scores has one for each candidate; -inf is never taken. step takes these actions
+        although some are masked, where mask is "preferred"."""
+        want = self.action_masks().shape
+        scores = np.asarray(scores, np.float64)
+        if scores.shape != want:
+            raise ValueError(f"want a score for each candidate, floats of shape {want}, not {scores.shape}")
+        if np.isnan(scores).any():
+            raise ValueError("some scores are no numbers")
+        at = self._obs.get("candidate_offsets")
+        rows = scores if at is None else np.split(scores, at[1:-1])
+        return np.array(_library.call("choose", handle=self._batch.handle, scores=[np.nan_to_num(row).tolist() for row in rows]), _I8)
+
     def scores(self, path):
         """What the network of a checkpoint scores the candidates at hand, as gnnsched computes it: an array for each environment."""
         answer = _library.call("scores", handle=self._batch.handle, file=os.fspath(path))
@@ -336,17 +350,3 @@ def argmax(scores, obs):
 def sample(logits, obs, rng):
     """A random allowed candidate of each environment, by the softmax of logits."""
     return argmax(logits + rng.gumbel(size=obs["action_mask"].shape), obs)
-
-
-def choose(answer, obs):
-    """The actions that a policy's answer means: integers are actions, floats a score for each candidate."""
-    answer = np.asarray(answer)
-    if answer.dtype.kind in "iu":
-        return answer
-    want = obs["action_mask"].shape
-    if answer.dtype.kind != "f" or answer.shape != want:
-        raise ValueError(f"the policy answered {answer.dtype} of shape {answer.shape}: want a score for each candidate, floats of shape {want}, "
-                         "or an action for each environment, integers")
-    if np.isnan(answer).any():
-        raise ValueError("the policy answered scores that are no numbers")
-    return argmax(answer, obs)

@@ -3,7 +3,9 @@
 import json
 import pathlib
 
-from .env import GnnschedVectorEnv, choose
+import numpy as np
+
+from .env import GnnschedVectorEnv
 
 
 class Results:
@@ -38,7 +40,11 @@ def evaluate(policy, scenario, seeds, *, name="python", at_once=256, **options):
             obs, info = env.reset(options={"episode_seeds": some})
             while (info["unscheduled"] < 0).any():
                 try:
-                    actions = choose(policy(obs), obs)
+                    answer = np.asarray(policy(obs))
+                    if answer.dtype.kind not in "iuf":
+                        raise ValueError(f"the policy answered {answer.dtype}: want a score for each candidate, floats, or an action for each "
+                                         "environment, integers")
+                    actions = env.choose(answer) if answer.dtype.kind == "f" else answer
                 except Exception as e:
                     e.args = (f"seeds {some[0]} to {some[-1]}, decision {info['decisions'].max() + 1}: {e}",)
                     raise

@@ -95,10 +95,35 @@ class Evaluate(unittest.TestCase):
                 env = g.make_vec(scenario, 1, features=sets.split(), autoreset=False, objective=objective)
                 obs, info = env.reset(options={"episode_seeds": [1]})
                 while info["unscheduled"][0] < 0:
-                    obs, _, _, _, info = env.step(g.argmax(np.concatenate(env.scores(path)), obs))
+                    obs, _, _, _, info = env.step(env.choose(np.concatenate(env.scores(path))))
                 played = gnnsched("eval", "--scenario", scenario, "--seeds", 1, "--policies", "random", "--checkpoint", f"x={path}", "-o", "json",
                                   *(("--objective", objective) if objective else ()))
                 self.assertEqual([env.outcome(0)], json.loads(played.stdout)[0]["policies"][1]["outcomes"], played.stderr)
+
+    def test_choose(self):
+        """Default spreading is weighed against scores, in every layout, and outcomes do not hang on the scores' scale; -inf is never taken."""
+        outcomes, masked = [], 0
+        for layout, scale in (("ragged", 1), ("ragged", 2.0**60), ("padded", 1)):
+            env = g.make_vec("small8", 2, autoreset=False, layout=layout)
+            obs, info = env.reset(options={"episode_seeds": [1, 2]})
+            while (info["unscheduled"] < 0).any():
+                actions = env.choose(-scale * obs["candidate_x"][..., 0])
+                if layout == "padded":
+                    masked += (~obs["action_mask"][[0, 1], actions]).sum()
+                else:
+                    last = np.diff(obs["candidate_offsets"]) - 1
+                    only = np.full(len(obs["action_mask"]), -np.inf)
+                    only[obs["candidate_offsets"][1:] - 1] = 0
+                    np.testing.assert_array_equal(env.choose(only)[info["unscheduled"] < 0], last[info["unscheduled"] < 0])
+                    actions = env.choose(-scale * obs["candidate_x"][..., 0])
+                obs, _, _, _, info = env.step(actions)
+            outcomes.append([env.outcome(0), env.outcome(1)])
+        self.assertGreater(masked, 0)
+        self.assertEqual(outcomes[0], outcomes[1])
+        self.assertEqual(outcomes[0], outcomes[2])
+        for scores, want in (([1.0], "shape"), (np.full(obs["action_mask"].shape, np.nan), "no numbers")):
+            with self.assertRaisesRegex(ValueError, want):
+                env.choose(scores)
 
     def test_a_module_is_a_policy(self):
         seen = []

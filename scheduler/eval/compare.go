@@ -440,12 +440,22 @@ func Scores(env *sim.Env, p policy.Policy, buffer []float32) ([]float32, error) 
 		}
 		return scores, nil
 	}
-	Prefer(env, scores)
+	prefer(env, scores)
 	return scores, nil
 }
 
-// Prefer changes scores of the candidates of the pending pod as Scores does a policy's. They must be finite.
-func Prefer(env *sim.Env, scores []float32) {
+// Take returns the index of the candidate that a policy with these scores takes, after preferences as in Scores: the first of the best.
+// Numbers below those of float32 are taken for -Inf, a candidate that the policy never takes. None may be NaN.
+func Take(env *sim.Env, scores []float64) int {
+	narrow := make([]float32, len(scores))
+	for i, v := range scores {
+		narrow[i] = float32(min(v, math.MaxFloat32))
+	}
+	prefer(env, narrow)
+	return policy.Best(narrow)
+}
+
+func prefer(env *sim.Env, scores []float32) {
 	var left []int32
 	if sums := env.PreferencesBy(preference.Weights{Taints: preference.Upstream.Taints}); sums != nil {
 		left = preference.Best(sums, nil)

@@ -474,19 +474,15 @@ func (r *round) decide(ctx context.Context) error {
 	return nil
 }
 
-// best returns the candidate of environment i with the best score, as eval.Scores would have it.
+// best returns the candidate of environment i that eval.Take returns.
 func (r *round) best(i int, scores []byte) (int64, error) {
 	first := r.arrays.CandidateOffsets[i]
-	own := make([]float32, r.arrays.CandidateOffsets[i+1]-first)
+	own := make([]float64, r.arrays.CandidateOffsets[i+1]-first)
 	for c := range own {
-		score := math.Float64frombits(binary.LittleEndian.Uint64(scores[8*(first+int64(c)):]))
-		if math.IsNaN(score) {
+		own[c] = math.Float64frombits(binary.LittleEndian.Uint64(scores[8*(first+int64(c)):]))
+		if math.IsNaN(own[c]) {
 			return 0, fmt.Errorf("seed %d: the score of candidate %d is no number", r.seeds[i], c)
 		}
-		own[c] = float32(max(min(score, math.MaxFloat32), -math.MaxFloat32))
 	}
-	return r.envs.Choose(i, func(env *sim.Env) int {
-		eval.Prefer(env, own)
-		return policy.Best(own)
-	}), nil
+	return r.envs.Choose(i, func(env *sim.Env) int { return eval.Take(env, own) }), nil
 }

@@ -1,6 +1,7 @@
 package preference_test
 
 import (
+	"math"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -55,6 +56,7 @@ func TestWhatCounts(t *testing.T) {
 
 // A policy's best and worst node differ by a third of what the best and worst by default spreading may. Others than those left are as before.
 func TestWeigh(t *testing.T) {
+	never := float32(math.Inf(-1))
 	for _, c := range []struct {
 		name   string
 		scores []float32
@@ -66,6 +68,8 @@ func TestWeigh(t *testing.T) {
 		{"a policy to which all are equal", []float32{4, 4}, nil, []int64{100, 62}, []float32{100, 62}},
 		{"nodes that are left", []float32{9, 1, 3, 2}, []int32{1, 3}, []int64{0, 100, 0, 80}, []float32{9, 100, 3, 113}},
 		{"none left", []float32{9}, []int32{}, []int64{0}, []float32{9}},
+		{"a node that the policy never takes", []float32{never, 1, 3}, nil, []int64{100, 50, 20}, []float32{never, 50, 53}},
+		{"none that the policy takes", []float32{never, never}, nil, []int64{100, 50}, []float32{never, never}},
 	} {
 		preference.Weigh(c.scores, c.left, c.spread)
 		if d := cmp.Diff(c.want, c.scores); d != "" {

@@ -237,19 +237,25 @@ func (m *Mode) UnmarshalJSON(b []byte) error {
 const policyRange = 33
 
 // Weigh adds upstream's scores of default topology spread, in 0 to 100, to a policy's scores of the nodes with the given indices, or of
-// all nodes if left is nil. These are put on a scale of 0 to policyRange first.
+// all nodes if left is nil. These are put on a scale of 0 to policyRange first; a node whose score is -Inf is none that the policy takes.
 func Weigh(scores []float32, left []int32, spread []int64) {
 	at := func(k int) int { return k }
 	n := len(scores)
 	if left != nil {
 		at, n = func(k int) int { return int(left[k]) }, len(left)
 	}
-	low, high := float32(math.Inf(1)), float32(math.Inf(-1))
+	never := float32(math.Inf(-1))
+	low, high := float32(math.Inf(1)), never
 	for k := range n {
-		low, high = min(low, scores[at(k)]), max(high, scores[at(k)])
+		if v := scores[at(k)]; v != never {
+			low, high = min(low, v), max(high, v)
+		}
 	}
 	for k := range n {
 		i, v := at(k), 0.0
+		if scores[i] == never {
+			continue
+		}
 		if high > low {
 			v = (float64(scores[i]) - float64(low)) / (float64(high) - float64(low)) * policyRange
 		}
