@@ -68,13 +68,6 @@ func (l *lines) countFrom(begin int, text string) int {
 	return each.Count(l.all[begin:], func(line string) bool { return strings.Contains(line, text) })
 }
 
-// text returns all lines.
-func (l *lines) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Join(l.all, "\n")
-}
-
 // through returns a kubeconfig that reaches the cluster through a proxy at an address.
 func (l *lab) through(t *testing.T, address string) string {
 	t.Helper()
