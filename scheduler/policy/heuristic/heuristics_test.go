@@ -51,6 +51,8 @@ func TestHeuristicsPrefer(t *testing.T) {
 		{"nothing offered", leastLeft{}, []*cluster.Node{{Name: "none"}}, 0},
 		{"most free", alignment{}, []*cluster.Node{node(1, 4, 4), node(1, 2, 2), node(1, 6, 6)}, 1},
 		{"most free in all", alignment{}, []*cluster.Node{node(1, 4, 3), node(1, 2, 4), node(1, 7, 1)}, 1},
+		{"in the ratio of the requests", evolved{}, []*cluster.Node{node(1, 4, 3), node(1, 3, 4), node(1, 3, 3)}, 2},
+		{"more left", evolved{}, []*cluster.Node{node(1, 3, 3), node(1, 2, 2), node(1, 4, 4)}, 1},
 		{"where it is a larger part", alignment{}, []*cluster.Node{node(4, 20, 20), node(1, 5, 5)}, 1},
 		{"fullest by the shape", named(t, "requested-to-capacity-ratio"), []*cluster.Node{node(1, 4, 4), node(1, 2, 2), node(1, 6, 6)}, 2},
 	} {

@@ -182,3 +182,31 @@ func (alignment) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 func aligned(request, free, allocatable int64) float64 {
 	return cluster.Fraction(request, allocatable) * cluster.Fraction(max(free, 0), allocatable)
 }
+
+var borg = Heuristic{
+	Name:  evolved{}.Name(),
+	About: "Borg's score of 2025: a node with much CPU and memory left, in the ratio that the pod requests",
+	New:   fixed(evolved{}), RandomTies: true,
+}
+
+// evolved is the score that a search over programs found for Borg (Novikov et al., AlphaEvolve, 2025): with c and m what the pod requests
+// of CPU and memory as fractions of what is free,
+//
+//	-(c + m + m/c + c/m)
+//
+// A pod without requests counts with upstream's (cluster.Resources.Counted).
+type evolved struct{}
+
+// Name implements policy.Policy.
+func (evolved) Name() string { return "borg" }
+
+// Score implements policy.Policy.
+func (evolved) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
+	r := pod.Requests.Counted()
+	for i, v := range candidates {
+		free := s.Nodes[v].Free()
+		c, m := cluster.Fraction(r.MilliCPU, max(free.MilliCPU, r.MilliCPU)), cluster.Fraction(r.Memory, max(free.Memory, r.Memory))
+		scores[i] = -float32(c + m + m/c + c/m)
+	}
+	return nil
+}

@@ -24,6 +24,7 @@ var list = []Heuristic{
 	requestedToCapacityRatio,
 	bestFit,
 	dotProduct,
+	borg,
 	greedyBalance,
 	linearBalance,
 	linearPack,
