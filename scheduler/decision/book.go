@@ -3,10 +3,12 @@ package decision
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"strconv"
@@ -14,6 +16,12 @@ import (
 	"sync"
 
 	"gopkg.in/natefinch/lumberjack.v2"
+)
+
+// AnswerSize is the number of newest decisions that ktop and the page ask for at a time, and Kept the number that they keep and count.
+const (
+	AnswerSize = 300
+	Kept       = 1000
 )
 
 // DefaultBookSize is the default number of decisions that a scheduler keeps in memory. One takes about 4 KB.
@@ -115,20 +123,15 @@ func (b *Book) records(yield func(r *Record, at uint64) bool) {
 	}
 }
 
-// Last returns the chosen records, the newest first.
+// Last returns the chosen records, the newest first. Of a limited answer about all pods, at most half found no node.
 func (b *Book) Last(q Query) []Record {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	records := []Record{}
-	for r := range b.records {
-		if q.Limit > 0 && len(records) == q.Limit {
-			break
-		}
-		if q.matches(r) {
-			records = append(records, *r)
-		}
+	failures := math.MaxInt
+	if q.Limit > 0 && q.Pod == "" && q.UID == "" {
+		failures = (q.Limit + 1) / 2
 	}
-	return records
+	return b.newest(0, cmp.Or(q.Limit, math.MaxInt), failures, q)
 }
 
 // After returns records of the decisions after the first n of all, the newest first and at most limit, of which at most half found no
@@ -136,21 +139,29 @@ func (b *Book) Last(q Query) []Record {
 func (b *Book) After(n uint64, limit int) (records []Record, total uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	records = []Record{}
-	failed := 0
+	return b.newest(n, limit, (limit+1)/2, Query{}), b.total
+}
+
+// newest returns at most limit of the chosen records after the first n decisions, of which at most failures found no node. The caller holds
+// the lock.
+func (b *Book) newest(n uint64, limit, failures int, q Query) []Record {
+	records := []Record{}
 	for r, at := range b.records {
 		if at <= n || len(records) >= limit {
 			break
 		}
+		if !q.matches(r) {
+			continue
+		}
 		if r.Node == "" {
-			if failed == (limit+1)/2 {
+			if failures == 0 {
 				continue
 			}
-			failed++
+			failures--
 		}
 		records = append(records, *r)
 	}
-	return records, b.total
+	return records
 }
 
 func (q Query) matches(r *Record) bool {

@@ -112,6 +112,12 @@ func TestFailuresPushNoPlacementOut(t *testing.T) {
 	if got, want := names(b.Last(Query{})), []string{"web-102", "web-101", "web-100", "web-99", "web-1", "web-0"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("Last: %v, want %v", got, want)
 	}
+	if got, want := names(b.Last(Query{Limit: 4})), []string{"web-102", "web-101", "web-100", "web-1"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the last four: %v, want %v", got, want)
+	}
+	if got, want := names(b.Last(Query{Limit: 1, Pod: "web-101"})), []string{"web-101"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the last of a pod that waits: %v, want %v", got, want)
+	}
 	got, total := b.After(0, 4)
 	if want := []string{"web-102", "web-101", "web-100", "web-1"}; !reflect.DeepEqual(names(got), want) || total != 103 {
 		t.Errorf("After: %v of %d, want %v", names(got), total, want)

@@ -25,8 +25,6 @@ const (
 	maxClients = 16
 	// heartbeat is the time between two lines that show that the stream is alive.
 	heartbeat = 15 * time.Second
-	// newestDecisions bounds the decisions in a message. A client that connects later, or falls behind the scheduler, gets the newest of them.
-	newestDecisions = 200
 )
 
 // decisions are the decisions since the last message.
@@ -108,7 +106,7 @@ func (s *server) decisionsAfter(n uint64) *decisions {
 	if s.config.Book == nil {
 		return nil
 	}
-	records, total := s.config.Book.After(n, newestDecisions)
+	records, total := s.config.Book.After(n, decision.AnswerSize)
 	if total == n {
 		return nil
 	}

@@ -261,7 +261,7 @@ func TestStreamBounds(t *testing.T) {
 	}
 	var got decisions
 	fatal.If(t, json.Unmarshal([]byte(s.open(t).next(eventDecisions)), &got))
-	if len(got.Records) != newestDecisions || !strings.Contains(string(got.Records[0]), `"web-699"`) {
+	if len(got.Records) != decision.AnswerSize || !strings.Contains(string(got.Records[0]), `"web-699"`) {
 		t.Errorf("%d records, first %.80s", len(got.Records), got.Records[0])
 	}
 }

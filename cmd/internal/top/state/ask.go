@@ -130,9 +130,6 @@ func (s *Source) lastDecisions() (all []Decision, silent []Silent) {
 const (
 	// detailsTimeout bounds the time that a frame waits for.
 	detailsTimeout = 2 * time.Second
-	// askedDecisions bounds the decisions in one answer, and keptDecisions the decisions kept of several schedulers.
-	askedDecisions = 300
-	keptDecisions  = 3000
 	// These are the shortest times between two questions. The scheduler takes a sample of its learning every 10 s, and one in the
 	// shadow accounts for time every second.
 	learningInterval = 5 * time.Second
@@ -182,24 +179,26 @@ func (l *decisionLog) last(ctx context.Context) ([]Decision, error) {
 	defer l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, detailsTimeout)
 	defer cancel()
-	page, err := l.asker.Last(ctx, decision.Query{Limit: askedDecisions})
+	page, err := l.asker.Last(ctx, decision.Query{Limit: decision.AnswerSize})
 	if err != nil {
 		return l.kept, err
 	}
-	fresh := len(page)
-	if len(l.kept) > 0 {
-		for i := range page {
-			if same(&page[i], &l.kept[0].Record) {
-				fresh = i
-				break
-			}
+	kept := make([]Decision, 0, len(page)+len(l.kept))
+	for _, r := range page {
+		// An answer may lack failures that are kept, even the newest one.
+		if !slices.ContainsFunc(l.kept, func(k Decision) bool { return same(&r, &k.Record) }) {
+			kept = append(kept, Decision{Record: r, Server: l.server})
 		}
 	}
-	kept := make([]Decision, 0, min(fresh+len(l.kept), keptDecisions))
-	for _, r := range page[:fresh] {
-		kept = append(kept, Decision{Record: r, Server: l.server})
-	}
-	kept = append(kept, l.kept[:min(len(l.kept), keptDecisions-fresh)]...)
+	kept = append(kept, l.kept...)
+	failed := 0
+	kept = slices.DeleteFunc(kept, func(d Decision) bool { // as in the answers: pods that wait push no placement out
+		if d.Node == "" {
+			failed++
+		}
+		return d.Node == "" && failed > decision.Kept/2
+	})
+	kept = kept[:min(len(kept), decision.Kept)]
 	l.kept = kept // a new list, because frames hold the old one
 	return kept, nil
 }

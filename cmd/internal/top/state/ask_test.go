@@ -68,7 +68,7 @@ func TestAnswerIsKept(t *testing.T) {
 
 // TestDecisionsAreKept: every decision is kept once, newest first, over several answers and an outage, up to a limit.
 func TestDecisionsAreKept(t *testing.T) {
-	asker := &bookAsker{book: decision.NewBook(askedDecisions, nil)}
+	asker := &bookAsker{book: decision.NewBook(decision.AnswerSize, nil)}
 	s, err := Start(t.Context(), Config{Client: fake.NewClientset(apiNode("a", nil), apiPod("p", "a")), Servers: []Server{{Asker: asker}}})
 	fatal.If(t, err)
 	defer s.Stop()
@@ -80,7 +80,7 @@ func TestDecisionsAreKept(t *testing.T) {
 		}
 	}
 	ask := Ask{Decisions: true}
-	for _, n := range []int{0, 3, 0, 7, askedDecisions, 2, 100} {
+	for _, n := range []int{0, 3, 0, 7, decision.AnswerSize, 2, 100} {
 		decide(n)
 		d := s.Details(ask)
 		if len(d.Decisions) != total || d.Silent != nil {
@@ -97,12 +97,41 @@ func TestDecisionsAreKept(t *testing.T) {
 		t.Errorf("during an outage: %d of %d, %v", len(d.Decisions), total, d.Silent)
 	}
 	asker.err = nil
-	for range keptDecisions/askedDecisions + 1 {
-		decide(askedDecisions)
+	for range decision.Kept/decision.AnswerSize + 1 {
+		decide(decision.AnswerSize)
 		s.Details(ask)
 	}
-	if d := s.Details(ask); len(d.Decisions) != keptDecisions || d.Decisions[0].Number != uint64(total) {
-		t.Errorf("%d decisions are kept, want %d", len(d.Decisions), keptDecisions)
+	if d := s.Details(ask); len(d.Decisions) != decision.Kept || d.Decisions[0].Number != uint64(total) {
+		t.Errorf("%d decisions are kept, want %d", len(d.Decisions), decision.Kept)
+	}
+}
+
+// However many attempts fail between two answers, and in how many answers, placements stay and nothing is kept twice.
+func TestFailuresHideNoPlacement(t *testing.T) {
+	asker, number := &bookAsker{book: decision.NewBook(2048, nil)}, uint64(0)
+	l := &decisionLog{asker: asker}
+	decide := func(n int, node string) {
+		for range n {
+			number++
+			asker.book.Decided(decision.Decision{Number: number, Pod: decision.Pod{Name: fmt.Sprint("p-", number)}, Node: node})
+		}
+	}
+	decide(200, "a")
+	for range 9 {
+		decide(400, "")
+		decide(1, "a")
+		kept, err := l.last(t.Context())
+		fatal.If(t, err)
+		placed, numbers := 0, map[uint64]bool{}
+		for _, d := range kept {
+			numbers[d.Number] = true
+			if d.Node != "" {
+				placed++
+			}
+		}
+		if placed < 150 || len(numbers) != len(kept) || len(kept) > decision.Kept || kept[0].Number != number {
+			t.Fatalf("%d kept, %d of them different, %d placements, the newest is %d of %d", len(kept), len(numbers), placed, kept[0].Number, number)
+		}
 	}
 }
 
@@ -276,10 +305,10 @@ func TestPlaced(t *testing.T) {
 	if d := cmp.Diff([]string{"stock 3 2 2 second>b@12:00:01 first>a@11:59:00 old>a", "gnn 1 1 1 ours>b@12:00:00"}, got); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}
-	for i := range lastPlaced + 9 {
+	for i := range decision.AnswerSize + 9 {
 		set(fmt.Sprint("many-", i), "a", "stock", noon, noon)
 	}
-	if p := c.Placed()[0]; p.Bound != lastPlaced+12 || p.Most != lastPlaced+11 || len(p.Last) != lastPlaced || p.Last[0].Pod != "second" {
+	if p := c.Placed()[0]; p.Bound != decision.AnswerSize+12 || p.Most != decision.AnswerSize+11 || len(p.Last) != decision.AnswerSize || p.Last[0].Pod != "second" {
 		t.Errorf("of many: %d, %d, %d listed", p.Bound, p.Most, len(p.Last))
 	}
 }

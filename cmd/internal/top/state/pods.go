@@ -194,11 +194,8 @@ type Placed struct {
 	Bound     int
 	Nodes     int        // different nodes that the pods are on
 	Most      int        // pods on the node with the most of them
-	Last      []Decision // the pods that were bound last, the newest first; at most lastPlaced
+	Last      []Decision // the pods that were bound last, the newest first; at most decision.AnswerSize
 }
-
-// lastPlaced is the number of pods in a Placed.
-const lastPlaced = 300
 
 // Placed returns the bound pods of each scheduler, the one with the most pods first.
 func (c *Cluster) Placed() []Placed {
@@ -215,7 +212,7 @@ func (c *Cluster) Placed() []Placed {
 		slices.SortFunc(pods, func(a, b placement) int {
 			return cmp.Or(cmp.Compare(b.bound, a.bound), strings.Compare(a.Namespace, b.Namespace), CompareNatural(a.Name, b.Name))
 		})
-		for i := range pods[:min(len(pods), lastPlaced)] {
+		for i := range pods[:min(len(pods), decision.AnswerSize)] {
 			p.Last = append(p.Last, pods[i].decision())
 		}
 		out = append(out, p)

@@ -2,7 +2,7 @@
 import {clock, get, h, micro, nodeLink, table, tableRow} from "./ui.js";
 import {median, passes, tallies} from "./tally.js";
 
-const kept = 1000, shown = 200;
+const kept = 1000, shown = 200; // kept as in scheduler/decision
 
 const key = (r) => [r.uid, r.time, r.profile, r.number].join(" ");
 
