@@ -60,11 +60,11 @@ cpu() {
 	balance "$few" 101 --scenario large500 --policies $all
 	balance "$few" 101 --scenario large1000 --policies kube-scheduler,greedy-balance,linear,rule
 	for s in scarce scarce-deployments scarce-zones scarce-arch scarce-spot scarce8 family-scarce hetero80 hetero95 lossy jobs; do
-		play cpu.csv waiting waiting,imbalance,unscheduled 'make results' $((seeds * 2 / 5)) 101 --scenario $s --policies kube-scheduler,best-fit,linear,rule,reserve,price,gnn,dqn,acgnn,acdqn
+		play cpu.csv waiting waiting,imbalance,unscheduled 'make results' $((seeds * 2 / 5)) 101 --scenario $s --policies kube-scheduler,borg,best-fit,linear,rule,reserve,price,gnn,dqn,acgnn,acdqn
 	done
 	for load in 60 70 80 90 98; do for s in scarce hetero80; do
 		bin/gnnsched eval --print-scenario $s | sed "s/^name: .*/name: ${s%80}-$load/; s/^load: .*/load: 0.$load/" >"$tmp/$s-$load.yaml"
-		play cpu.csv waiting-load waiting,imbalance 'make results' $((seeds * 2 / 5)) 101 --scenario "$tmp/$s-$load.yaml" --policies kube-scheduler,best-fit,linear,rule,reserve,price,gnn,dqn,acgnn,acdqn
+		play cpu.csv waiting-load waiting,imbalance 'make results' $((seeds * 2 / 5)) 101 --scenario "$tmp/$s-$load.yaml" --policies kube-scheduler,borg,best-fit,linear,rule,reserve,price,gnn,dqn,acgnn,acdqn
 	done; done
 	play cpu.csv jobs meanCost,unscheduled 'make results' "$seeds" 101 --scenario jobs --policies $all
 	for s in first declared; do play cpu.csv small8-$s meanCost,unscheduled 'make results' "$seeds" 101 --scenario small8 --preferences $s --policies $all; done
@@ -156,7 +156,7 @@ gpu() {
 dlrm() { # two days of the trace gpu-v2025 in the folder DLRM, with the scenario of docs/how-to/evaluate.md
 	sed -n '/^# dlrm.yaml/,/^```/p' docs/how-to/evaluate.md | sed '/^```/d' >"$tmp/dlrm.yaml"
 	cp "$DLRM"/disaggregated_DLRM_trace.csv "$tmp"
-	local policies=kube-scheduler,best-fit,linear,reserve,price,gnn,acgnn,dqn,acdqn n
+	local policies=kube-scheduler,borg,best-fit,linear,reserve,price,gnn,acgnn,dqn,acdqn n
 	play cpu.csv dlrm waiting,unscheduled 'docs/results.sh dlrm' "${SEEDS:-10}" 1 --scenario "$tmp/dlrm.yaml" --policies $policies
 	for n in 1800 1950 2300; do
 		sed "s/^name: .*/name: dlrm-$n/; s/count: 2100/count: $n/" "$tmp/dlrm.yaml" >"$tmp/dlrm-$n.yaml"

@@ -151,7 +151,7 @@ func TestRoomIsKept(t *testing.T) {
 		"scarce-spot":        {"gnn.waiting <= 1.2*linear.waiting"},
 		"scarce8":            {"gnn.waiting <= 0.97*linear.waiting"},
 		"family-scarce":      {"gnn.waiting <= 1*linear.waiting"},
-		"lossy":              {"gnn.waiting <= 0.85*linear.waiting"},
+		"lossy":              {"gnn.waiting <= 0.9*linear.waiting"},
 	} {
 		s, err := eval.Find(name)
 		fatal.If(t, err)

@@ -359,14 +359,11 @@ func (l *learner) priceLoss(s *torch.Scope, rng *rand.Rand, snapshots []*snapsho
 		if l.config.Encoder == checkpoint.GNN {
 			p = max(p-math.Exp(float64(low[i])), 0)
 		}
-		prices[i] = float32(priceScale * p)
+		prices[i] = float32(neural.PriceScale * p)
 	}
 	a := l.Net.Values(s, &actor, true)
 	return s.Mean(s.Sub(s.Exp(a), s.Mul(s.Float32(prices, len(prices), 1), a)))
 }
-
-// priceScale makes prices, in percent of the cluster, numbers around 1. Only the ratios of prices count.
-const priceScale = 100
 
 // Checkpoint returns the network that plays.
 func (l *learner) Checkpoint() (*checkpoint.Checkpoint, error) { return l.Slow.Checkpoint() }

@@ -16,11 +16,13 @@ import (
 )
 
 // kindPrices is the prices of places by a network on the graph of kinds. With the head actor-critic the actor's output is the logarithm of
-// the price. With the head dqn the output is the logarithm of what a kind's pods will wait for, and the price is by how much that rises if
-// one more place is lost; a network that hears nothing of places takes all of it. It is not safe for concurrent use.
+// PriceScale times the price. With the head dqn the output is the logarithm of what a kind's pods will wait for, and the price is by how much
+// that rises if one more place is lost. A network that hears nothing of places takes all that they will wait for, divided by manyPlaces. It
+// is not safe for concurrent use.
 type kindPrices struct {
 	stars   *KindStars
-	slope   bool // whether the price is the difference of two values: with one place less, and without
+	slope   bool    // whether the price is the difference of two values: with one place less, and without
+	unit    float64 // of a price, in percent of the cluster
 	session *infer.NodeSession
 	star    graph.GPUNode
 	phi     []float32
@@ -32,11 +34,24 @@ type kindPrices struct {
 // newKindPrices returns the prices of a network on the graph of kinds.
 func newKindPrices(net *infer.Network) *kindPrices {
 	a := net.Architecture()
-	return &kindPrices{
+	p := &kindPrices{
 		stars: NewKindStars(net.Layout(), a.Encoder == checkpoint.GNN), slope: a.Encoder == checkpoint.GNN && a.Head == checkpoint.DQN,
-		session: net.Actor(), phi: make([]float32, net.Width()), psi: make([]float32, net.Width()),
+		unit: 1, session: net.Actor(), phi: make([]float32, net.Width()), psi: make([]float32, net.Width()),
 	}
+	if a.Head != checkpoint.DQN {
+		p.unit /= PriceScale
+	}
+	if a.Encoder != checkpoint.GNN {
+		p.unit /= manyPlaces
+	}
+	return p
 }
+
+// PriceScale makes the prices that an actor learns, in percent of the cluster, numbers around 1.
+const PriceScale = 100
+
+// manyPlaces is how many places share what a kind's pods will wait for, where a network does not know how many there are.
+const manyPlaces = 100
 
 // KindOffset is added to what pods of a kind wait for, in percent of the cluster, before its logarithm becomes a network's target.
 const KindOffset = 0.01
@@ -64,7 +79,7 @@ func (p *kindPrices) Prices(s *cluster.Snapshot, t *supply.Table) ([]float64, er
 		if math.IsNaN(price) {
 			return nil, fmt.Errorf("%w: price %v of %s", infer.ErrNaN, price, t.Kinds[k].Text())
 		}
-		p.prices[k] = max(price, leastPrice)
+		p.prices[k] = max(price*p.unit, leastPrice)
 	}
 	return p.prices, nil
 }

@@ -75,7 +75,7 @@ func worse(t *testing.T, scenario string, than, with *infer.Network) float64 {
 func TestMessagesOfKindsDecide(t *testing.T) {
 	for _, variant := range []string{"gnn", "acgnn"} {
 		silent := muted(t, variant, "free", "none_free", "places", "left", "per_expected", "breadth")
-		if low := worse(t, "scarce-zones", shipped(t, variant), silent); low <= 0 {
+		if low := worse(t, "scarce", shipped(t, variant), silent); low <= 0 {
 			t.Errorf("%s: without messages at least %.4f more of the cluster waits", variant, low)
 		}
 	}

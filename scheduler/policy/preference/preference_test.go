@@ -1,9 +1,9 @@
 package preference_test
 
 import (
-	"math"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"

@@ -11,16 +11,16 @@ import (
 	"gnnsched/scheduler/policy/linear"
 )
 
-// Pricer says what a place for pods of each kind of a table is worth: 0 or more. The prices are valid until the next call. Only their
-// ratios count.
+// Pricer says what a place for pods of each kind of a table is worth: 0 or more, about by how many percent of the cluster more would wait
+// without it. The prices are valid until the next call.
 type Pricer interface {
 	Prices(s *cluster.Snapshot, t *Table) ([]float64, error)
 }
 
-// Policy scores by what a placement takes from the kinds of pods that arrive, and among equals as linear. A placement costs the price of
-// a kind for each place that it takes from the kind, and a part of the price for the room that it takes, in places of the kind, although
-// no whole place is lost: such room becomes a place when other pods leave. The fewer nodes a kind has, the larger the part. Where nobody
-// counts pods (cluster.Demand), the policy is linear.
+// Policy scores by what a placement takes from the kinds of pods that arrive, and as linear where that is next to nothing. A placement
+// costs the price of a kind for each place that it takes from the kind, and a part of the price for the room that it takes, in places of the
+// kind, although no whole place is lost: such room becomes a place when other pods leave. The fewer nodes a kind has, the larger the part.
+// Where nobody counts pods (cluster.Demand), the policy is linear.
 type Policy struct {
 	name   string
 	linear *linear.Policy
@@ -32,9 +32,9 @@ type Policy struct {
 }
 
 const (
-	partWeight  = 0.37  // of room that is no whole place, if the kind may run on all nodes
-	priceWeight = 24    // of the cost's logarithm, in scores of linear
-	tinyPrice   = 1e-11 // makes no difference, and has a logarithm
+	partWeight  = 0.37 // of room that is no whole place, if the kind may run on all nodes
+	priceWeight = 24   // of the cost's logarithm, in scores of linear
+	smallCost   = 3e-4 // of placements that differ by less, linear decides: with room for all, nodes are to be loaded evenly
 )
 
 // New returns a policy with a name.
@@ -58,7 +58,7 @@ func (p *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	p.costs = slices.Grow(p.costs[:0], len(candidates))[:len(candidates)]
 	p.supply.Cost(s, candidates, &pod.Requests, p.prices, p.costs)
 	for i, cost := range p.costs {
-		scores[i] -= float32(priceWeight * math.Log(cost+tinyPrice))
+		scores[i] -= float32(priceWeight * math.Log(cost+smallCost))
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func (p *Policy) Reading(s *cluster.Snapshot, pod *cluster.Pod, candidates []int
 	if r == nil || !p.priced {
 		return r
 	}
-	r.Features, r.Weights = append(r.Features, float32(math.Log(p.costs[i]+tinyPrice))), append(r.Weights, -priceWeight)
+	r.Features, r.Weights = append(r.Features, float32(math.Log(p.costs[i]+smallCost))), append(r.Weights, -priceWeight)
 	arrived := each.Sum(p.supply.Kinds, func(k *cluster.Kind) float64 { return k.Arrived })
 	takes := p.supply.Takes(s, candidates[i], pod.Requests)
 	var order []int
