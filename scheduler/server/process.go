@@ -107,7 +107,9 @@ func (p *process) setUp(ctx context.Context) (err error) {
 		a.Authenticator = tokenUnlessHealth(a.Authenticator)
 	}
 	p.config.KubeConfig = rest.CopyConfig(p.config.KubeConfig)
-	p.config.KubeConfig.Wrap(func(next http.RoundTripper) http.RoundTripper { return rebinding{next} })
+	p.config.KubeConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return rebinding{newRefusals(next, klog.FromContext(ctx).WithName(logging.ProjectLogger))}
+	})
 	if p.config.Client, err = kubernetes.NewForConfig(rest.AddUserAgent(p.config.KubeConfig, "scheduler")); err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
