@@ -381,7 +381,7 @@ func by(r decision.Record) string {
 		return "The default profile's scoring, which decides for the rest of the share,"
 	}
 	if r.Fallback != "" {
-		return fmt.Sprintf("Upstream's scoring, because %s failed (%s),", r.Policy, r.Fallback)
+		return fmt.Sprintf("Upstream's scoring, because %s failed (%s),", cmp.Or(r.Policy, "the network"), r.Fallback)
 	}
 	if r.Fingerprint != "" {
 		return fmt.Sprintf("Network %s (weights %s)", r.Policy, r.Fingerprint)

@@ -364,3 +364,12 @@ func TestOtherWeights(t *testing.T) {
 		text(t, r, []*infer.Network{net, gpu, nil}[random.IntN(3)])
 	}
 }
+
+// A fallback names what failed, also where there was no network to name.
+func TestFallbackNamesWhatFailed(t *testing.T) {
+	for name, want := range map[string]string{"gnn": "because gnn failed (deadline),", "": "because the network failed (deadline),"} {
+		if got := by(decision.Record{Policy: name, Fallback: "deadline"}); !strings.HasSuffix(got, want) {
+			t.Errorf("%q: %s", name, got)
+		}
+	}
+}

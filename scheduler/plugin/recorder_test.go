@@ -370,6 +370,10 @@ func TestFitMessage(t *testing.T) {
 	if got := fitMessage(fit); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	d, _ := refusalOf(&v1.Pod{}, fwk.AsStatus(fit), nil)
+	if want := []decision.Refusal{{Reason: "Insufficient cpu", Nodes: 1}, {Reason: "Insufficient cpu, Insufficient memory", Nodes: 1}}; !slices.Equal(d.Refused, want) {
+		t.Errorf("refused: %+v, want %+v", d.Refused, want)
+	}
 }
 
 // A pod that fits nowhere leaves a record with upstream's reasons. Upstream's failure handler still runs.

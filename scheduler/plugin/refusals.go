@@ -124,13 +124,9 @@ type refusalGroups struct {
 // maxGroups bounds the groups. Reasons may quote what pods' owners wrote, such as the names of claims.
 const maxGroups = 32
 
-// status counts nodes that a filter refused. A node with several reasons counts for the first.
+// status counts nodes that a filter refused, once for all its reasons together.
 func (g *refusalGroups) status(s *fwk.Status, nodes int) {
-	reason := ""
-	if r := s.Reasons(); len(r) > 0 {
-		reason = r[0]
-	}
-	g.add(decision.Refusal{Plugin: s.Plugin(), Reason: reason, Nodes: nodes})
+	g.add(decision.Refusal{Plugin: s.Plugin(), Reason: strings.Join(s.Reasons(), ", "), Nodes: nodes})
 }
 
 func (g *refusalGroups) add(r decision.Refusal) {
