@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -90,6 +91,8 @@ func (p Program) run(c *ucli.Context) error {
 	return p.work(c, q, log)
 }
 
+const roomHint = "make room in the folder of --queue (2 GiB), or name another"
+
 // serve starts the queue of --listen; "" listens nowhere.
 func serve(c *ucli.Context, listen string, log zerolog.Logger) (*workers.Server, error) {
 	tls, err := queueTLS(c)
@@ -99,6 +102,9 @@ func serve(c *ucli.Context, listen string, log zerolog.Logger) (*workers.Server,
 	s, err := workers.Serve(workers.Serving{Dir: c.String("queue"), Listen: listen, TLS: tls, Log: log})
 	if errors.Is(err, workers.ErrInUse) {
 		return nil, exit.New(exit.Usage, err, "use that one with --workers or --connect and its URL, or choose another folder with --queue")
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		return nil, exit.New(exit.Usage, err, roomHint)
 	}
 	if err != nil {
 		return nil, exit.New(exit.Usage, err, "docs/how-to/workers.md describes addresses and certificates")
@@ -110,7 +116,7 @@ func serve(c *ucli.Context, listen string, log zerolog.Logger) (*workers.Server,
 func connect(ctx context.Context, server *workers.Server) (*workers.Queue, error) {
 	q, err := server.Connect(ctx)
 	if err != nil {
-		return nil, exit.New(exit.Usage, err, "make room in the folder of --queue (2 GiB), or name another")
+		return nil, exit.New(exit.Usage, err, roomHint)
 	}
 	return q, nil
 }
@@ -491,7 +497,7 @@ func unreachable(err error) error {
 		hint = "give --tls-dir with certificates of the server's authority, and the URL with a name in the server's certificate"
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabled),
 		errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-		hint = "switch JetStream on at the server"
+		hint = "switch JetStream on at the server, and give its disk room: the queue reserves 2 GiB"
 	case errors.As(err, &refused):
 		hint = "make room on the server's disk: the queue reserves 2 GiB"
 	case errors.Is(err, nats.ErrAuthorization):
