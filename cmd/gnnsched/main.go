@@ -77,34 +77,36 @@ func app(name string) *ucli.App {
 // runCommands returns rungnn, rundqn, runacgnn and runacdqn: one scheduler with four networks.
 func runCommands() []*ucli.Command {
 	about := map[string]string{
-		"gnn": "message passing, deep Q-learning", "dqn": "no message passing, deep Q-learning",
-		"acgnn": "message passing, actor-critic", "acdqn": "no message passing, actor-critic",
+		"gnn": "with messages; deep Q-learning online", "dqn": "without messages; deep Q-learning online",
+		"acgnn": "with messages; actor-critic", "acdqn": "without messages; actor-critic",
 	}
 	var out []*ucli.Command
 	for _, v := range server.Variants {
 		out = append(out, &ucli.Command{
 			Name:  "run" + v,
-			Usage: "run kube-scheduler with learned scores (" + about[v] + ")",
+			Usage: "run kube-scheduler with the network " + v + " (" + about[v] + ")",
 			Description: "Pods use it with `schedulerName: " + v + "`. Filters, preemption, queues and binding are upstream's.\n" +
 				"If the network fails (no checkpoint, deadline, panic, NaN), upstream's scores decide.\n" +
-				"The network prices what pods that arrive still find room for; a placement costs the room that it takes from others.\n\n" +
+				"The network prices what pods that arrive still find room for; a placement costs the room that it takes from others.\n" +
+				"rungnn, rundqn, runacgnn and runacdqn differ in this network and in how it learns with --learn. With --policy, --profiles or\n" +
+				"--config they are the same scheduler.\n\n" +
 				"Examples:\n" +
-				"   run" + v + "                                           # on the simulated cluster\n" +
-				"   run" + v + " --kubeconfig ~/.kube/config --context dev # on another cluster\n" +
-				"   run" + v + " --profiles gnn,acgnn,default-scheduler    # several schedulers in one process\n" +
-				"   run" + v + " --policy best-fit                         # a heuristic, under its own name\n" +
-				"   run" + v + " --shadow                                  # place nothing; say what it would do beside the default scheduler\n" +
-				"   run" + v +
-				" --share 0.05 --leader-elect-resource-name kube-scheduler # place 5 % of default-scheduler's pods; stop if they fare worse\n" +
-				"   run" + v + " --http 8080                               # show the cluster and the decisions in a browser\n" +
-				"   run" + v + " --print-config                            # print the KubeSchedulerConfiguration, to edit it\n" +
+				runExample(v, "", "on the simulated cluster") +
+				runExample(v, "--kubeconfig ~/.kube/config --context dev", "on another cluster") +
+				runExample(v, "--profiles gnn,acgnn,default-scheduler", "several schedulers in one process") +
+				runExample(v, "--policy best-fit", "a heuristic, under its own name") +
+				runExample(v, "--shadow", "place nothing; say what it would do beside the default scheduler") +
+				runExample(v, "--share 0.05 --leader-elect-resource-name kube-scheduler",
+					"place 5 % of default-scheduler's pods; stop if they fare worse") +
+				runExample(v, "--http 8080", "show the cluster and the decisions in a browser") +
+				runExample(v, "--print-config", "print the KubeSchedulerConfiguration, to edit it") +
 				cli.More + "\nPolicies:\n" + heuristic.Help() + "\n" +
 				"Profiles: " + strings.Join(server.ProfileNames(), ", ") + "\n\n" +
 				"More examples:\n" + learnExamples(v) +
-				"   run" + v + " --preferences declared                    # only what manifests declare comes first; for packing\n" +
-				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add scores of upstream plugins\n" +
-				"   run" + v + " --policy crane-dynamic --usage metrics.k8s.io # score by measured usage\n" +
-				"   run" + v + " --policy greedy:traffic --traffic network.yaml # near the pods that a pod talks to",
+				runExample(v, "--preferences declared", "only what manifests declare comes first; for packing") +
+				runExample(v, "--blend PodTopologySpread=2,NodeAffinity=2", "add scores of upstream plugins") +
+				runExample(v, "--policy crane-dynamic --usage metrics.k8s.io", "score by measured usage") +
+				runExample(v, "--policy greedy:traffic --traffic network.yaml", "near the pods that a pod talks to"),
 			Flags: cli.Grouped(append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(explain.RecordingFlags(), usageFlags(),
 				shadow.Flags(), shareFlags(), web.Flags(), learn.SchedulerFlags(v), cli.LogFlags())...),
 				cli.Group{Flags: "shadow share learn"},
@@ -118,6 +120,11 @@ func runCommands() []*ucli.Command {
 		})
 	}
 	return out
+}
+
+// runExample returns a line of the help of a scheduler.
+func runExample(variant, flags, about string) string {
+	return fmt.Sprintf("   %-54s # %s\n", strings.TrimRight("run"+variant+" "+flags, " "), about)
 }
 
 func runFlags(variant string) []ucli.Flag {

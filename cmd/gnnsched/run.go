@@ -399,10 +399,9 @@ func learnExamples(variant string) string {
 	if learn.Architecture(variant, 0).Head == checkpoint.ActorCritic {
 		more = "--actor-learning-rate 0.0003 --critic-learning-rate 0.001"
 	}
-	line := func(flags, about string) string { return fmt.Sprintf("   run%s %s # %s\n", variant, flags, about) }
-	return line("--learn                                  ", "explore, and learn from every placement") +
-		line("--learn --checkpoint my.safetensors        ", "start from this file and update it") +
-		line("--learn --hidden-layers 32 "+more, "start from random weights")
+	return runExample(variant, "--learn", "explore, and learn from every placement") +
+		runExample(variant, "--learn --checkpoint my.safetensors", "start from this file and update it") +
+		runExample(variant, "--learn --hidden-layers 32 "+more, "start from random weights")
 }
 
 // initialWeights are weights that a learning scheduler starts from, in a file that does not exist

@@ -30,7 +30,7 @@ import (
 func serveCommand() *ucli.Command {
 	return &ucli.Command{
 		Name:  "serve",
-		Usage: "answer over HTTPS where pods should go: as an extender of a kube-scheduler that stays, and to people who post a pod",
+		Usage: "suggest nodes for pods over HTTPS: as an extender of a stock kube-scheduler, or to programs that ask",
 		Description: "For clusters whose scheduler cannot be replaced. It reads the cluster and changes nothing. A kube-scheduler with\n" +
 			"the printed configuration places by the network; if the answer fails, is late or refused, it decides alone.\n" +
 			"Everything is served over HTTPS, to callers with a client certificate or a bearer token. Without files of your\n" +

@@ -19,7 +19,7 @@ import (
 func Command() *ucli.Command {
 	return &ucli.Command{
 		Name:      "convert",
-		Usage:     "make pods of public records of what machines really used, and a record of kubectl's output or of a trace",
+		Usage:     "make a record of kubectl's output, Prometheus or a trace, or pods of published measurements of machines",
 		ArgsUsage: "FILE|DIR...",
 		Description: "Records of machines become a shapes file: each pod requests what a machine was given, and uses what it used, at the\n" +
 			"same time of day. runsim --shapes deploys them, and shapesFile adds them to a scenario of eval and gnntrain. A DIR means\n" +
