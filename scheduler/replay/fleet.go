@@ -31,7 +31,7 @@ type Scaling struct {
 func (s *Scaling) none() bool { return s == nil || s.New == nil }
 
 const (
-	between    = 1000           // milliseconds between two looks of an autoscaler, at least
+	between    = 1000           // milliseconds between two looks of an autoscaler, unless it asked for one, at least
 	patience   = 15 * 60 * 1000 // milliseconds after which a machine that does not come is given back
 	mostStarts = 100_000        // machines of a course; more is a fault of the autoscaler
 )
@@ -137,12 +137,30 @@ func (p *course) daemonSets() (out []*v1.Pod) {
 		}
 	}
 	for _, r := range last {
-		out = append(out, memcluster.On(p.objects.pod(r), ""))
+		out = append(out, anywhere(memcluster.On(p.objects.pod(r), "")))
 	}
 	slices.SortFunc(out, func(a, b *v1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return out
+}
+
+// anywhere drops the terms of a DaemonSet's node affinity that named the pod's node. A record has them empty, and those match no node.
+func anywhere(p *v1.Pod) *v1.Pod {
+	a := p.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return p
+	}
+	a = a.DeepCopy()
+	required := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	required.NodeSelectorTerms = slices.DeleteFunc(required.NodeSelectorTerms, func(t v1.NodeSelectorTerm) bool {
+		return len(t.MatchExpressions)+len(t.MatchFields) == 0
+	})
+	if len(required.NodeSelectorTerms) == 0 {
+		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+	}
+	p.Spec.Affinity = a
+	return p
 }
 
 // list makes the view and the price anew, after machines came or went.
@@ -261,14 +279,15 @@ func (f *fleet) taken(row int) error {
 // look shows the autoscaler the cluster, and does what it wants.
 func (f *fleet) look(ctx context.Context) error {
 	now, before := f.now, f.changes
-	if soonest := f.looked + between; now < soonest {
+	asked := f.due != 0 && f.due <= now
+	if asked {
+		f.due = 0
+	}
+	if soonest := f.looked + between; now < soonest && !asked {
 		f.lookAt(soonest)
 		return nil
 	}
 	f.looked = now
-	if f.due <= now {
-		f.due = 0
-	}
 	plan, err := f.scaler.Step(ctx, &autoscale.Cluster{
 		Now: time.UnixMilli(now), Nodes: f.view, Waiting: slices.Clone(f.Waiting), Daemons: f.daemons, Budgets: f.budgets.now(),
 	})
@@ -308,7 +327,7 @@ func (f *fleet) look(ctx context.Context) error {
 		return err
 	}
 	if !plan.Next.IsZero() {
-		f.lookAt(max(plan.Next.UnixMilli(), now+between))
+		f.lookAt(max(plan.Next.UnixMilli(), now+1))
 	}
 	if f.changes > before {
 		f.lookAt(now + between)

@@ -67,7 +67,10 @@ func unbound(p *record.Pod) { p.Bound, p.Node = 0, "" }
 // A pod waits until its machine has booted, which costs from its start on, and DaemonSets' pods are on it.
 func TestMachineBoots(t *testing.T) {
 	asked := false
-	daemon := pod("agent", 0, func(p *record.Pod) { p.Daemon, p.OwnerKind, p.OwnerName = true, "DaemonSet", "agent" })
+	daemon := pod("agent", 0, func(p *record.Pod) {
+		p.Daemon, p.OwnerKind, p.OwnerName = true, "DaemonSet", "agent"
+		p.Affinity = `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{}]}}}` // the recorder took the node's name out
+	})
 	c, homes := scaled(t, source([]record.Pod{daemon, pod("web", 10, unbound)}), scripted(t, func(at int64, c *autoscale.Cluster) autoscale.Plan {
 		if len(c.Waiting) == 0 || asked {
 			return autoscale.Plan{}
@@ -81,6 +84,24 @@ func TestMachineBoots(t *testing.T) {
 	}
 	if got, want := whole.Mean(Bill), 0.4*0.9; got < want-1e-9 || got > want+1e-9 || whole.Mean(Machines) != 0.9 || c.Hours["m4"] != 90/3600. {
 		t.Errorf("%v an hour, want %v; %v machines, %v", got, want, whole.Mean(Machines), c.Hours)
+	}
+}
+
+// An autoscaler looks when it asked for it, also soon after another look, so that it sees what came meanwhile.
+func TestLooksWhenAsked(t *testing.T) {
+	large := func(ms int64) func(*record.Pod) {
+		return func(p *record.Pod) { p.Arrived, p.Bound, p.Node, p.MilliCPU = p.Arrived+ms, 0, "", 5000 }
+	}
+	asked, saw := false, 0
+	scaled(t, source([]record.Pod{pod("x", 10, large(0)), pod("y", 10, large(3))}, node("a")), scripted(t, func(_ int64, c *autoscale.Cluster) (out autoscale.Plan) {
+		if !asked {
+			asked, out.Next = true, time.UnixMilli(seconds(10)+5)
+		}
+		saw = max(saw, len(c.Waiting))
+		return out
+	}))
+	if saw != 2 {
+		t.Errorf("it saw %d pods", saw)
 	}
 }
 
