@@ -49,8 +49,14 @@ type ownerPods struct {
 	failed bool    // a Job has no try left
 	really int     // pods that it has in the record now
 	at     int64   // until when off and owned count
-	off    float64 // milliseconds of pods that it has here and not in the record, or the reverse
-	owned  float64 // milliseconds of pods in the record
+
+	// A controller chooses at once which pods go for a number of replicas: ranks counts its pods by node at that time.
+	ranks    map[string]int
+	ranked   *record.Scale // that number
+	rankedAt int64
+
+	off   float64 // milliseconds of pods that it has here and not in the record, or the reverse
+	owned float64 // milliseconds of pods in the record
 }
 
 // newOwners returns the owners of a course; nil if the record knows none.
@@ -112,31 +118,51 @@ const (
 // pair finds the pods that were really evicted, and what was made in their place. Where an autoscaler decides on the nodes, the reason of
 // the eviction is not there: such a pod goes on instead of the next. Otherwise, one that is evicted here too is followed by its next pod.
 func (o *owners) pair(c *ownerPods) {
-	waits := map[string][]int{} // rows that ended so, by ReplicaSet or by the pod's name
+	pods := map[string][]int{} // rows by arrival, by ReplicaSet or by the pod's name
+	var evicted []int
+	key := func(row int) string {
+		if c.Kind == record.KindStatefulSet {
+			return o.source.Pods[row].Name
+		}
+		return o.source.Pods[row].OwnerName
+	}
 	for _, row := range c.Pods {
 		r := &o.source.Pods[row]
 		if o.of[row] != c || c.Kind == record.KindJob && o.fleet != nil { // whose next pod has its own work
 			continue
 		}
-		key := r.OwnerName
-		if c.Kind == record.KindStatefulSet {
-			key = r.Name
-		}
-		waits[key] = slices.DeleteFunc(waits[key], func(x int) bool { return o.source.Pods[x].Ended+madeLate < r.Arrived })
-		for i, x := range waits[key] {
-			if finishes := r.End == record.Succeeded || r.End == record.Failed; finishes && o.fleet != nil {
-				break // its end is not one that another pod can meet
-			}
-			if gone := o.source.Pods[x].Ended; gone-madeEarly <= r.Arrived && (r.Ended == 0 || r.Ended > gone) {
-				o.next[x], o.before[row] = row, x
-				waits[key] = slices.Delete(waits[key], i, i+1)
-				break
-			}
-		}
+		pods[key(row)] = append(pods[key(row)], row)
 		if r.Ended > o.source.From && (r.End == record.Evicted || r.End == record.Preempted) {
-			waits[key] = append(waits[key], row)
+			evicted = append(evicted, row)
 		}
 	}
+	slices.SortStableFunc(evicted, func(a, b int) int { return cmp.Compare(o.source.Pods[a].Ended, o.source.Pods[b].Ended) })
+	for _, x := range evicted {
+		if row := o.madeFor(x, pods[key(x)]); row >= 0 {
+			o.next[x], o.before[row] = row, x
+		}
+	}
+}
+
+// madeFor returns which of some pods, by arrival, was made in place of an evicted one: the one that arrived nearest to its end; -1: none.
+func (o *owners) madeFor(evicted int, pods []int) int {
+	gone, best, off := o.source.Pods[evicted].Ended, -1, int64(math.MaxInt64)
+	first, _ := slices.BinarySearchFunc(pods, gone-madeEarly, func(row int, at int64) int {
+		return cmp.Compare(o.source.Pods[row].Arrived, at)
+	})
+	for _, row := range pods[first:] {
+		r := &o.source.Pods[row]
+		if r.Arrived > gone+madeLate {
+			break
+		}
+		_, taken := o.before[row]
+		finishes := o.fleet != nil && (r.End == record.Succeeded || r.End == record.Failed) // an end that no other pod can meet
+		apart := max(r.Arrived-gone, gone-r.Arrived)
+		if row > evicted && !taken && !finishes && (r.Ended == 0 || r.Ended > gone) && apart < off {
+			best, off = row, apart
+		}
+	}
+	return best
 }
 
 // triesOf returns how many more pods of each Job may be lost after all that really failed.
@@ -330,7 +356,8 @@ func (o *owners) exchange(row, victim int) int {
 }
 
 // victim returns the pod that a ReplicaSet takes away where it really took away one: a pod that it did not make yet, else one that waits,
-// else one on the node with most pods of the owner; among equals the one that really went, else the youngest.
+// else one on the node that had most pods of the owner when it began to want fewer; among equals the one that really went, else the
+// youngest.
 func (o *owners) victim(c *ownerPods, row int) int {
 	set := o.source.Pods[row].OwnerName
 	for _, e := range slices.Backward(c.held) {
@@ -347,6 +374,10 @@ func (o *owners) victim(c *ownerPods, row int) int {
 		}
 	}
 	on[""] = math.MaxInt
+	if want := c.asks(o.now); c.ranked != want || o.now-c.rankedAt > madeEarly || c.replaced(&o.source.Pods[row], o.now) {
+		c.ranks, c.ranked, c.rankedAt = on, want, o.now
+	}
+	on = c.ranks
 	best := row
 	for _, x := range slices.Backward(c.live) {
 		if o.source.Pods[x].OwnerName == set && on[nodes[x]] > on[nodes[best]] && !o.runsItsTime(x) {

@@ -130,6 +130,17 @@ func TestEvictionsOfTheRecord(t *testing.T) {
 	}
 }
 
+// A pod that ran beside an evicted one was not made in its place.
+func TestEvictedBesideOthers(t *testing.T) {
+	s := source([]record.Pod{made("x", "ReplicaSet/own", 10, 40, func(p *record.Pod) { p.End = record.Evicted }),
+		made("beside", "ReplicaSet/own", 11, 0), made("after", "ReplicaSet/own", 41, 0)}, node("a"), node("b"))
+	s.Objects = []record.Object{asks(record.KindReplicaSet, "own", 0, `{"replicas":2}`)}
+	c, homes := scaled(t, s, scripted(t, func(int64, *autoscale.Cluster) autoscale.Plan { return autoscale.Plan{} }))
+	if fmt.Sprint(named(homes)) != "[beside x]" || c.Pods != 2 {
+		t.Errorf("%v: %+v", homes, c)
+	}
+}
+
 // A pod that is preempted here as it really was is followed by the pod that really followed it, and by no other one.
 func TestPreemptedAsRecorded(t *testing.T) {
 	for _, kind := range []string{record.KindReplicaSet, record.KindJob} {
@@ -174,6 +185,8 @@ func TestScaleDown(t *testing.T) {
 	}{
 		{"one waits", []record.Pod{made("1", "ReplicaSet/own", 10, 50, small), made("2", "ReplicaSet/own", 11, 0, func(p *record.Pod) { p.MilliCPU = 5000 })}, "[1]"},
 		{"two share a node", []record.Pod{made("1", "ReplicaSet/own", 10, 50, on("ssd")), made("2", "ReplicaSet/own", 11, 0, on("hdd")), made("3", "ReplicaSet/own", 12, 0, on("hdd"))}, "[1 2]"},
+		{"chosen at once", []record.Pod{made("1", "ReplicaSet/own", 10, 50, small, on("ssd")), made("2", "ReplicaSet/own", 10, 51, small, on("ssd")),
+			made("3", "ReplicaSet/own", 11, 0, small, on("hdd")), made("4", "ReplicaSet/own", 11, 0, small, on("hdd")), made("5", "ReplicaSet/own", 11, 0, small, on("hdd"))}, "[1 2 3]"},
 		{"all alike", []record.Pod{made("1", "ReplicaSet/own", 10, 50, small), made("2", "ReplicaSet/own", 11, 0, small)}, "[2]"},
 		{"others are not asked", []record.Pod{made("1", "ReplicaSet/own", 10, 50, small), made("2", "ReplicaSet/two", 11, 0, func(p *record.Pod) { p.MilliCPU = 5000 })}, "[]"},
 		{"a set has no choice", []record.Pod{made("1", "StatefulSet/own", 10, 50, small), made("2", "StatefulSet/own", 11, 0, func(p *record.Pod) { p.MilliCPU = 5000 })}, "[]"},
