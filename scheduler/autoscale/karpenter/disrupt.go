@@ -95,6 +95,14 @@ func (l *loop) due() time.Time {
 	case l.reason.IsZero():
 		return l.reason
 	}
+	return l.tick()
+}
+
+// tick returns the first tick from the reason on.
+func (l *loop) tick() time.Time {
+	if late := l.reason.Sub(l.next); late > 0 { // looks before found nothing, as the last one
+		return l.next.Add((late + l.poll - 1) / l.poll * l.poll)
+	}
 	return l.next
 }
 
@@ -119,10 +127,7 @@ func (s *scaler) disrupt(ctx context.Context, plan *autoscale.Plan) error {
 	if s.generation != l.examined && (l.reason.IsZero() || s.now.Before(l.reason)) {
 		l.reason = s.now
 	}
-	for l.next.Before(l.reason) { // those looks found nothing, as the one before
-		l.next = l.next.Add(l.poll)
-	}
-	if l.reason.IsZero() || s.now.Before(l.next) {
+	if l.reason.IsZero() || s.now.Before(l.tick()) {
 		return nil
 	}
 	return s.look(ctx, 0)
@@ -151,7 +156,7 @@ func (s *scaler) look(ctx context.Context, from int) error {
 			return nil
 		}
 	}
-	if l.singles.after != "" {
+	if l.singles.after != "" || from > 0 { // the look did not try all
 		wake = s.now
 	}
 	onlyRefresh := l.again && s.generation == l.examined

@@ -125,6 +125,31 @@ func TestLate(t *testing.T) {
 	}
 }
 
+// A change is looked at within ten seconds, also after looks that found nothing.
+func TestChangeAfterIdleLooks(t *testing.T) {
+	w := newWorld(t, shop(pool("plain", atOnce, "")))
+	w.add(machineOf("n1", "m4", "a"), true, pod("p", "3"))
+	w.run(30 * time.Second)
+	w.step()
+	w.node("n1").Pods = nil
+	if got := w.run(30 * time.Second); got != "  45s close n1\n  45s remove n1" {
+		t.Error(got)
+	}
+}
+
+// After a command that is no longer valid, all methods look again: what got empty meanwhile goes.
+func TestAfterAnInvalidCommand(t *testing.T) {
+	w := newWorld(t, shop(pool("plain", atOnce, "")))
+	w.add(machineOf("n1", "m8", "a"), true, pod("p", "1500m"))
+	w.add(machineOf("n2", "m8", "a"), true, pod("q", "7"))
+	w.run(15 * time.Second)
+	w.node("n1").Pods = append(slices.Clone(w.node("n1").Pods), pod("r", "5"))
+	w.node("n2").Pods = nil
+	if got := w.run(45 * time.Second); got != "  50s close n2\n  50s remove n2" {
+		t.Error(got)
+	}
+}
+
 // A command whose replacement gets lost is given up, and its nodes take pods again.
 func TestLostReplacement(t *testing.T) {
 	w := newWorld(t, shop(pool("plain", atOnce, "")))

@@ -60,6 +60,7 @@ type scaler struct {
 	queue       *disruption.Queue
 
 	now        time.Time // of the step
+	before     time.Time // of the step before; zero: there was none
 	generation int       // counts changes of what Karpenter sees
 	spare      []*machine
 	after      *time.Duration // of ConsolidateAfter
@@ -146,21 +147,25 @@ func (s *scaler) tick(now time.Time) {
 	if s.now.IsZero() {
 		s.loop.next = now.Add(s.loop.poll)
 	}
-	s.now = now
+	s.before, s.now = s.now, now
 }
 
 // next returns when to look again, in whole milliseconds and after now.
 func (s *scaler) next() time.Time {
 	at := sooner(s.batch.due(&s.options), s.loop.due())
+	var ask time.Time // the next one; a look at the end of its batch is soon enough
 	for _, p := range s.store.waiting {
-		at = sooner(at, p.trigger)
+		ask = sooner(ask, p.trigger)
 	}
 	for _, m := range s.store.machines {
 		if m.leaves {
-			at = sooner(at, m.trigger)
+			ask = sooner(ask, m.trigger)
 		} else {
 			at = sooner(at, expiry(m))
 		}
+	}
+	if s.batch.opened.IsZero() && !ask.IsZero() {
+		at = sooner(at, ask.Add(s.options.BatchIdleDuration))
 	}
 	for _, c := range s.commands {
 		at = sooner(at, c.CreationTimestamp.Add(s.queue.GetMaxRetryDuration()+time.Second))

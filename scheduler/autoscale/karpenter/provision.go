@@ -50,29 +50,58 @@ func (b *batch) ask(now time.Time) {
 	b.last = now
 }
 
-// provision starts machines for pods if a batch is complete. After that, it takes further requests for batches.
+// provision starts machines for pods if a batch is complete. Requests extend it that came before its end.
 func (s *scaler) provision(ctx context.Context, plan *autoscale.Plan) error {
-	if due := s.batch.due(&s.options); !due.IsZero() && !s.now.Before(due) {
-		s.batch.opened = time.Time{}
-		if err := s.schedule(ctx, plan); err != nil {
+	for _, at := range s.asks() {
+		if err := s.complete(ctx, at, plan); err != nil {
 			return err
+		}
+		s.batch.ask(at)
+	}
+	return s.complete(ctx, s.now, plan)
+}
+
+// complete ends the batch if it is complete at a time.
+func (s *scaler) complete(ctx context.Context, at time.Time, plan *autoscale.Plan) error {
+	due := s.batch.due(&s.options)
+	if due.IsZero() || at.Before(due) {
+		return nil
+	}
+	s.batch.opened = time.Time{}
+	return s.schedule(ctx, plan)
+}
+
+// asks returns the times since the last step at which pods that wait and machines that leave asked for a batch. A new pod asks as it comes.
+func (s *scaler) asks() (out []time.Time) {
+	ask := func(trigger *time.Time, at time.Time) {
+		if !trigger.IsZero() {
+			at = *trigger
+		}
+		if s.now.Before(at) {
+			return
+		}
+		out = append(out, at)
+		if *trigger = at.Add(retrigger); !s.now.Before(*trigger) {
+			*trigger = s.now.Add(retrigger)
 		}
 	}
 	for _, p := range s.store.waiting {
-		if !podutils.IsProvisionable(p.pod) {
+		switch came := p.pod.CreationTimestamp.Time; {
+		case !podutils.IsProvisionable(p.pod):
 			p.trigger = time.Time{}
-		} else if !s.now.Before(p.trigger) {
-			s.batch.ask(s.now)
-			p.trigger = s.now.Add(retrigger)
+		case !s.before.IsZero() && came.After(s.before) && came.Before(s.now):
+			ask(&p.trigger, came)
+		default:
+			ask(&p.trigger, s.now)
 		}
 	}
 	for _, m := range s.store.machines {
-		if m.claim != nil && m.leaves && !s.now.Before(m.trigger) {
-			s.batch.ask(s.now)
-			m.trigger = s.now.Add(retrigger)
+		if m.claim != nil && m.leaves {
+			ask(&m.trigger, s.now)
 		}
 	}
-	return nil
+	slices.SortFunc(out, time.Time.Compare)
+	return out
 }
 
 // schedule has Karpenter find places for all waiting pods and the pods of machines that leave.

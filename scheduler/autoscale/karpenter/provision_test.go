@@ -3,6 +3,7 @@
 package karpenter
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,19 @@ func TestBatch(t *testing.T) {
 	}
 	if started != 10*time.Second {
 		t.Errorf("started after %v", started)
+	}
+}
+
+// A batch goes by when pods came, not by when the scaler was shown them.
+func TestBatchBetweenSteps(t *testing.T) {
+	w := newWorld(t, shop(pool("plain", atOnce, "")))
+	w.step()
+	for i, ms := range []int{300, 700} {
+		w.c.Waiting = append(w.c.Waiting, pod(fmt.Sprint("p", i), "1", func(p *v1.Pod) { p.CreationTimestamp.Time = start.Add(time.Duration(ms) * time.Millisecond) }))
+	}
+	w.c.Now = start.Add(900 * time.Millisecond)
+	if plan := w.step(); plan.Next.Sub(start) != 1700*time.Millisecond {
+		t.Errorf("the batch ends at %v", plan.Next)
 	}
 }
 
