@@ -254,8 +254,17 @@ records() { # the same on the record of a cluster of 40 nodes that runsim fills 
 	} | keep defrag.csv records 'docs/results.sh records' '10 fills'
 }
 
+karpenter() { # how far replays are from Karpenter's own controller: five workloads, twice, in real time (an hour); what .cache/karpenter has is only replayed
+	local n
+	for n in 1 2; do
+		mkdir -p .cache/karpenter/$n && rm -f .cache/karpenter/$n/figures.csv
+		go test ./cmd/internal/compare -run '^TestKarpenter$' -count 1 -timeout 0 -v -karpenter "$PWD/.cache/karpenter/$n" >&2
+		keep cost.csv karpenter 'docs/results.sh karpenter' "5 from 0" <.cache/karpenter/$n/figures.csv
+	done
+}
+
 case ${1:-} in
-cpu | usage | gpu | cost | dlrm | curves | example | defrag | records) "$1" ;;
-*) echo "usage: docs/results.sh cpu|usage|gpu|cost|dlrm|curves|example|defrag|records" >&2 && exit 2 ;;
+cpu | usage | gpu | cost | dlrm | curves | example | defrag | records | karpenter) "$1" ;;
+*) echo "usage: docs/results.sh cpu|usage|gpu|cost|dlrm|curves|example|defrag|records|karpenter" >&2 && exit 2 ;;
 esac
 [ "$out" != . ] || go run ./docs/figures

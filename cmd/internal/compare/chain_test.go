@@ -89,7 +89,7 @@ func (c *chain) follow(kubeconfig string) (stop func()) {
 	ended := make(chan int, 1)
 	go func() {
 		ended <- cli.RunContext(ctx, app, []string{
-			"gnnsched", "record", "--log-dir", "", "--kubeconfig", kubeconfig, "--out", c.dir, "--flush", "1s", "--usage", "0",
+			"gnnsched", "record", "--log-dir", "", "--log-level", "warn", "--kubeconfig", kubeconfig, "--out", c.dir, "--flush", "1s", "--usage", "0",
 		})
 	}()
 	return func() {
