@@ -33,7 +33,7 @@ var arrivals = &Format{
 func isArrivals(columns []string) bool { return slices.Contains(columns, "arrival") }
 
 // arrivalColumns are the columns of the format; a file must have the first three.
-var arrivalColumns = []string{"arrival", "cpu_request", "mem_request", "lifetime", "gpu_request", "name", "pod_count", "usage"}
+var arrivalColumns = []string{"arrival", "cpu_request", "mem_request", "lifetime", "gpu_request", "name", "pod_count", "usage", "app"}
 
 // arrivalRow is one row.
 type arrivalRow struct {
@@ -45,6 +45,7 @@ type arrivalRow struct {
 	MemRequest memCell   `csv:"mem_request,omitempty"`
 	GPURequest gpuCell   `csv:"gpu_request,omitempty"`
 	Usage      usageCell `csv:"usage,omitempty"`
+	App        string    `csv:"app,omitempty"`
 }
 
 // readArrivals reads a file without an arrival column as a plan.
@@ -84,6 +85,12 @@ func (r arrivalRow) arrival(i int) (a workload.Arrival, column string, err error
 	d := workload.Deployment{Name: r.Name, Replicas: max(int(r.PodCount), 1)}
 	d.Shape.Requests = cluster.Resources{MilliCPU: int64(r.CPURequest), Memory: int64(r.MemRequest), GPU: int64(r.GPURequest), Pods: 1}
 	d.Shape.Usage = r.Usage.Model
+	if r.App != "" {
+		d.Shape.Labels = map[string]string{"app": r.App}
+		if err := d.Shape.Validate(); err != nil {
+			return a, "app", err
+		}
+	}
 	if d.Name == "" {
 		d.Name = "pod-" + strconv.Itoa(i)
 	} else if err := workload.ValidateName(d.Name); err != nil {

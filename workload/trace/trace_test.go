@@ -369,6 +369,7 @@ func TestReadArrivals(t *testing.T) {
 		{"arrival,cpu_request,mem_request\n1,1,1Gi\n1,1,1GB\n", `f:3:5: mem_request: "1GB"`},
 		{"arrival,lifetime,cpu_request,mem_request\n1,-2,1,1Gi\n", "f:2:3: lifetime: -2 is negative"},
 		{"arrival,name,cpu_request,mem_request\n1,No Name,1,1Gi\n", "f:2:3: name: "},
+		{"arrival,app,cpu_request,mem_request\n1,<b>,1,1Gi\n", "f:2:3: app: labels.app: "},
 		{"arrival,cpu_request,mem_request,gpu_request\n1,1,1Gi,half\n", `f:2:9: gpu_request: "half"`},
 		{"arrival,cpu_request,mem_request,usage\n1,1,1Gi,\"{\"\"cpu\"\":-1}\"\n", `f:2:9: usage: cpu: -1 is not 0 to 10000`},
 		{"arrival,cpu_request,mem_request\n1,1\n", "f:2: the row has 2 fields, not 3"},

@@ -66,6 +66,9 @@ func traceToRecord(c *ucli.Context, log zerolog.Logger) error {
 	for _, n := range nodes {
 		out.Node(n)
 	}
+	for _, o := range play.Owned(pods) {
+		out.Object(o)
+	}
 	for i, p := range pods {
 		run.To = max(run.To, p.Arrived, p.Ended)
 		out.Pod(p)

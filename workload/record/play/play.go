@@ -462,8 +462,8 @@ func dependsOn(a *corev1.Affinity, unknown []labels.Set) bool {
 const Midnight = 946_684_800_000
 
 // PodRows returns the pods of a trace as rows of a record that begins at Midnight. Their nodes and bindings are not
-// known. Pods with replicas have the Deployment's name and a number. A single pod with a lifetime is of a Job, which has done its work
-// then.
+// known. Pods with replicas have the Deployment's name and a number. A single pod with the label app is one of a ReplicaSet of that name,
+// which takes it away at the end of its lifetime; without the label, a pod with a lifetime is of a Job, which has done its work then.
 func PodRows(t workload.Trace) []record.Pod {
 	out := make([]record.Pod, 0, t.Pods())
 	for i, a := range t {
@@ -479,7 +479,11 @@ func PodRows(t workload.Trace) []record.Pod {
 		if !math.IsInf(a.Lifetime, 1) {
 			row.Ended, row.End = max(millis(a.At+a.Lifetime), row.Arrived+1), record.Deleted
 		}
-		if row.Ended != 0 && a.Deployment.Replicas == 1 {
+		switch app := strings.ReplaceAll(strings.ToLower(s.Labels["app"]), "_", "-"); {
+		case a.Deployment.Replicas > 1:
+		case app != "":
+			row.OwnerKind, row.OwnerName, row.Workload = record.KindReplicaSet, app, "ReplicaSet/"+app
+		case row.Ended != 0:
 			row.End, row.OwnerKind, row.OwnerName = record.Succeeded, "Job", a.Deployment.Name
 		}
 		for n := range a.Deployment.Replicas {
@@ -490,6 +494,41 @@ func PodRows(t workload.Trace) []record.Pod {
 			}
 			row.UID = fmt.Sprintf("%d-%d", i+1, n)
 			out = append(out, row)
+		}
+	}
+	return out
+}
+
+// Owned returns the ReplicaSets of pods, each with as many replicas at a time as it has pods.
+func Owned(pods []record.Pod) (out []record.Object) {
+	type change struct {
+		at int64
+		by int32
+	}
+	all := map[string][]change{}
+	for i := range pods {
+		p := &pods[i]
+		if p.OwnerKind != record.KindReplicaSet {
+			continue
+		}
+		all[p.OwnerName] = append(all[p.OwnerName], change{p.Arrived, 1})
+		if p.Ended != 0 {
+			all[p.OwnerName] = append(all[p.OwnerName], change{p.Ended, -1})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		changes, n := all[name], int32(0)
+		slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+		for i, c := range changes {
+			if n += c.by; i+1 < len(changes) && changes[i+1].at == c.at {
+				continue
+			}
+			o := record.Object{Kind: record.KindReplicaSet, Namespace: "default", Name: name, From: c.at,
+				Scale: record.JSON(record.Scale{Replicas: new(n)})}
+			if i+1 < len(changes) {
+				o.To = changes[i+1].at
+			}
+			out = append(out, o)
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package play
 
 import (
+	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
@@ -117,6 +118,25 @@ func TestPodRows(t *testing.T) {
 	}
 	if rows[0].Arrived != Midnight || rows[2].Workload != "Deployment/web" || rows[1].UID == rows[2].UID || rows[0].End != record.Succeeded {
 		t.Errorf("rows %+v", rows)
+	}
+}
+
+// Pods of an app are of a ReplicaSet, which has as many replicas at a time as there are pods.
+func TestOwned(t *testing.T) {
+	at := func(from, life float64, app string) workload.Arrival {
+		return workload.Arrival{At: from, Lifetime: life, Deployment: workload.Deployment{Name: "pod", Replicas: 1, Shape: workload.Shape{Labels: map[string]string{"app": app}}}}
+	}
+	rows := PodRows(workload.Trace{at(0, 20, "App_1"), at(10, math.Inf(1), "App_1"), at(20, math.Inf(1), "App_1"), at(5, 1, "")})
+	if r := rows[0]; r.OwnerKind != record.KindReplicaSet || r.OwnerName != "app-1" || r.End != record.Deleted || rows[3].OwnerKind != record.KindJob {
+		t.Errorf("%+v", rows)
+	}
+	var got []string
+	for _, o := range Owned(rows) {
+		got = append(got, fmt.Sprintf("%s %s %d-%d %s", o.Kind, o.Name, (o.From-Midnight)/1000, max(o.To-Midnight, 0)/1000, o.Scale))
+	}
+	want := []string{`ReplicaSet app-1 0-10 {"replicas":1}`, `ReplicaSet app-1 10-20 {"replicas":2}`, `ReplicaSet app-1 20-0 {"replicas":2}`}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
 	}
 }
 
