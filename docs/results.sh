@@ -163,8 +163,8 @@ dlrm() { # two days of the trace gpu-v2025 in the folder DLRM, with the scenario
 		play cpu.csv dlrm-machines waiting,unscheduled 'docs/results.sh dlrm' 6 1 --scenario "$tmp/dlrm-$n.yaml" --policies $policies
 	done
 }
-cost() { # what profiles cost with autoscalers, on jobs in SURF (columns arrival_s, lifetime_s, cores, cpu_mean_permille) and on services of the trace in DLRM (an hour; needs jq)
-	local name scaler at by='docs/results.sh cost'
+cost() { # what profiles cost with autoscalers, on jobs in SURF (columns arrival_s, lifetime_s, cores, cpu_mean_permille), services of the trace in DLRM, and drawn ones (an hour; needs jq and python3)
+	local name scaler with beside section at by='docs/results.sh cost'
 	awk -F, 'NR == 1 {print "name,arrival,lifetime,cpu_request,mem_request"; next}
 		{cpu = $3 * $4; print "job-" NR "," $1 "," $2 "," (cpu < 100 ? 100 : cpu) "m," $3 "Gi"}' "$SURF" >"$tmp/jobs.csv"
 	awk -F, 'NR == 1 || $2 == "CN" && substr($3, 5) % 8 == 0' "$DLRM"/disaggregated_DLRM_trace.csv >"$tmp/services.csv"
@@ -172,20 +172,48 @@ cost() { # what profiles cost with autoscalers, on jobs in SURF (columns arrival
 		- {name: c96, resources: {cpu: 96, memory: 480Gi}, overhead: {}, offerings: [{zone: a, price: 4.8}]}
 		- {name: c192, resources: {cpu: 192, memory: 960Gi}, overhead: {}, offerings: [{zone: a, price: 9.6}]}
 	E
-	for name in jobs services; do
-		at=(--to 2000-01-02T00:00:00Z)
-		[ $name = jobs ] || at=(--types "$tmp/services.yaml" --from 2000-01-21T00:00:00Z --to 2000-01-23T00:00:00Z)
+	for name in jobs services web1 web2 web3 web4; do
+		[[ "$name karpenter:60s $name cluster-autoscaler" =~ ${ONLY:-} ]] || continue
+		at=(--to 2000-01-02T00:00:00Z --profile most-allocated)
+		beside=("") section=cost
+		case $name in
+		jobs) at+=(--profile gnn) ;;
+		services) at=(--types "$tmp/services.yaml" --from 2000-01-21T00:00:00Z --to 2000-01-23T00:00:00Z --profile most-allocated --profile gnn) ;;
+		*) web "${name#web}" >"$tmp/$name.csv" && beside+=(+deletion-costs) section=deletion-costs ;;
+		esac
 		bin/gnnsched convert --log-dir '' --log-level error --out "$tmp/$name.record" "$tmp/$name.csv"
-		for scaler in karpenter:60s cluster-autoscaler; do
+		for scaler in karpenter:60s cluster-autoscaler; do for with in "${beside[@]}"; do
 			[[ "$name $scaler" =~ ${ONLY:-} ]] || continue
-			bin/gnnsched compare --log-dir '' --autoscaler $scaler --seeds "${SEEDS:-3}" --workers 2 "${at[@]}" --profile most-allocated --profile gnn "$tmp/$name.record" -o json |
-				jq -r --arg s "$name-${scaler%%:*}" 'def short: . * 100 | round / 100; (.rows[0].figures.price_per_day) as $base | .rows[] as $r | $r.name as $n |
+			bin/gnnsched compare --log-dir '' --autoscaler "$scaler$with" --seeds "${SEEDS:-3}" --workers 2 "${at[@]}" "$tmp/$name.record" -o json |
+				jq -r --arg c $section --arg s "$name-${scaler%%:*}$with" 'def short: . * 100 | round / 100; (.rows[0].figures.price_per_day) as $base | .rows[] as $r | $r.name as $n |
 					([["price a day", $r.figures.price_per_day], ["waiting pods", $r.figures.waiting_pods], ["median wait", $r.autoscaler.wait_p50_s], ["p95 of waits", $r.wait_p95_s],
-						["evicted", $r.autoscaler.evicted], ["core hours lost", $r.autoscaler.lost_core_hours], ["idle cores", $r.figures.idle_cores]][] | "cost,\($s),\($n),,\(.[0]),,\(.[1] | short),,,,"),
-					($r.differences.price_per_day // empty | select(.low) | "cost,\($s),\($n),default-scheduler,price a day,,\(.mean | short),\(.low | short),\(.high | short),\(.mean / $base * 100 | short),")' |
-				keep cost.csv cost "$by" "${SEEDS:-3} from 1"
-		done
+						["evicted", $r.autoscaler.evicted], ["core hours lost", $r.autoscaler.lost_core_hours], ["idle cores", $r.figures.idle_cores]][] | "\($c),\($s),\($n),,\(.[0]),,\(.[1] | short),,,,"),
+					($r.differences.price_per_day // empty | select(.low) | "\($c),\($s),\($n),default-scheduler,price a day,,\(.mean | short),\(.low | short),\(.high | short),\(.mean / $base * 100 | short),")' |
+				keep cost.csv $section "$by" "${SEEDS:-3} from 1"
+		done; done
 	done
+}
+web() { # a day of services of 150 cores, whose replicas follow the hour, drawn with a seed
+	python3 - "$1" <<-'P'
+		import math, random, sys
+		draw, rows, cores, app, day = random.Random(int(sys.argv[1])), [], 0, 0, 86400
+		while cores < 150:
+		    base, size, app = 2 + int(draw.expovariate(1 / 8)), draw.choice([250, 500, 1000, 2000, 4000]), app + 1
+		    swing, phase, noise, live = draw.uniform(0.2, 0.8), draw.gauss(0.3, 0.06), 0, []
+		    cores += base * size / 1000
+		    for t in range(0, day, 300):
+		        noise = 0.9 * noise + draw.gauss(0, 0.05)
+		        want = max(1, round(base * (1 + swing * math.sin(2 * math.pi * (t / day - phase)) + noise)))
+		        if t == 0 or abs(want - len(live)) >= max(1, 0.1 * len(live)):  # as a HorizontalPodAutoscaler tolerates
+		            live += [t + draw.uniform(0, 20) for _ in range(want - len(live))]
+		            while len(live) > want:  # the youngest goes
+		                at = live.pop()
+		                rows.append((at, max(t - at, 1), size, app))
+		    rows += [(at, 0, size, app) for at in live]
+		print("name,arrival,lifetime,cpu_request,mem_request,app")
+		for i, (at, life, size, app) in enumerate(sorted(rows)):
+		    print(f"p-{i},{at:.0f},{life:.0f},{size}m,{3 * size}Mi,app-{app}")
+	P
 }
 curves() { # of the runs whose logs make train left
 	local log run

@@ -380,6 +380,11 @@ func (a *clusterAutoscaler) elsewhere(n *Node, stay []*bin, gone map[*bin]bool) 
 	return true
 }
 
+// Utilisation returns the share of a node that is requested, as Cluster Autoscaler computes it.
+func (n *Node) Utilisation() float64 {
+	return utilisation(n.Object, sizes{}.newBin(n.Object, n.Pods).left)
+}
+
 // utilisation returns the larger share of CPU and memory that is requested, or that of GPUs on nodes with some.
 func utilisation(n *v1.Node, left kube.Quantities) float64 {
 	whole := kube.QuantitiesIn(n.Status.Allocatable)

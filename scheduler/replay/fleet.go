@@ -25,6 +25,8 @@ type Scaling struct {
 	Catalog *autoscale.Catalog
 	// New makes the autoscaler of a course; nil: nodes come and go as recorded, and only their prices come from the catalog.
 	New func(c *autoscale.Catalog, seed uint64) (autoscale.Scaler, error)
+	// DeletionCosts keeps the deletion cost of pods that have none at the utilisation of their node: scale-downs empty the least used nodes.
+	DeletionCosts bool
 }
 
 // none reports whether nodes come and go as recorded.

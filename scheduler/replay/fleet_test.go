@@ -37,12 +37,15 @@ func start(name, of string) autoscale.Plan {
 }
 
 // scaled plays a source with a scaler.
-func scaled(t testing.TB, s Source, scaler func(*autoscale.Catalog, uint64) (autoscale.Scaler, error)) (Course, map[string]string) {
+func scaled(t testing.TB, s Source, scaler func(*autoscale.Catalog, uint64) (autoscale.Scaler, error), change ...func(*Scaling)) (Course, map[string]string) {
 	t.Helper()
 	catalog, err := autoscale.Read([]byte(machineTypes), nil)
 	fatal.If(t, err)
-	p, err := begin(t.Context(), s, Config{Profile: profile(t, "most-allocated"), Objective: objective.Balance{}, Blocks: 20, Seed: 1,
-		Scaling: &Scaling{Catalog: catalog, New: scaler}}, false)
+	scaling := &Scaling{Catalog: catalog, New: scaler}
+	for _, f := range change {
+		f(scaling)
+	}
+	p, err := begin(t.Context(), s, Config{Profile: profile(t, "most-allocated"), Objective: objective.Balance{}, Blocks: 20, Seed: 1, Scaling: scaling}, false)
 	if err == nil {
 		err = p.run(t.Context())
 	}

@@ -356,8 +356,8 @@ func (o *owners) exchange(row, victim int) int {
 }
 
 // victim returns the pod that a ReplicaSet takes away where it really took away one: a pod that it did not make yet, else one that waits,
-// else one on the node that had most pods of the owner when it began to want fewer; among equals the one that really went, else the
-// youngest.
+// else the one of the least deletion cost, on the node that had most pods of the owner when it began to want fewer; among equals the one
+// that really went, else the youngest.
 func (o *owners) victim(c *ownerPods, row int) int {
 	set := o.source.Pods[row].OwnerName
 	for _, e := range slices.Backward(c.held) {
@@ -365,26 +365,35 @@ func (o *owners) victim(c *ownerPods, row int) int {
 			return e.row
 		}
 	}
-	nodes := make(map[int]string, len(c.live)) // "" for none, or one that is gone
-	on := map[string]int{}
+	nodes, costs, on := map[int]string{}, map[int]float64{row: math.Inf(-1)}, map[string]int{}
 	for _, x := range c.live {
+		costs[x] = math.Inf(-1) // it has no node, or one that is gone
 		if p := o.Running[types.UID(o.source.Pods[x].UID)]; p != nil && o.nodes[p.Spec.NodeName] != nil {
-			nodes[x] = p.Spec.NodeName
+			nodes[x], costs[x] = p.Spec.NodeName, o.deletionCost(x, p.Spec.NodeName)
 			on[p.Spec.NodeName]++
 		}
 	}
-	on[""] = math.MaxInt
 	if want := c.asks(o.now); c.ranked != want || o.now-c.rankedAt > madeEarly || c.replaced(&o.source.Pods[row], o.now) {
 		c.ranks, c.ranked, c.rankedAt = on, want, o.now
 	}
 	on = c.ranks
 	best := row
 	for _, x := range slices.Backward(c.live) {
-		if o.source.Pods[x].OwnerName == set && on[nodes[x]] > on[nodes[best]] && !o.runsItsTime(x) {
+		sooner := cmp.Or(cmp.Compare(costs[x], costs[best]), cmp.Compare(on[nodes[best]], on[nodes[x]])) < 0
+		if sooner && o.source.Pods[x].OwnerName == set && !o.runsItsTime(x) {
 			best = x
 		}
 	}
 	return best
+}
+
+// deletionCost returns what a pod on a node costs to delete.
+func (o *owners) deletionCost(row int, node string) float64 {
+	cost := o.source.Pods[row].DeletionCost
+	if s := o.config.Scaling; cost == 0 && o.fleet != nil && s.DeletionCosts {
+		return o.fleet.there[node].Utilisation()
+	}
+	return float64(cost)
 }
 
 // anew returns the pod that an owner makes in place of one that lost its node; nil if none does.

@@ -187,6 +187,8 @@ func TestScaleDown(t *testing.T) {
 		{"two share a node", []record.Pod{made("1", "ReplicaSet/own", 10, 50, on("ssd")), made("2", "ReplicaSet/own", 11, 0, on("hdd")), made("3", "ReplicaSet/own", 12, 0, on("hdd"))}, "[1 2]"},
 		{"chosen at once", []record.Pod{made("1", "ReplicaSet/own", 10, 50, small, on("ssd")), made("2", "ReplicaSet/own", 10, 51, small, on("ssd")),
 			made("3", "ReplicaSet/own", 11, 0, small, on("hdd")), made("4", "ReplicaSet/own", 11, 0, small, on("hdd")), made("5", "ReplicaSet/own", 11, 0, small, on("hdd"))}, "[1 2 3]"},
+		{"one is cheap to delete", []record.Pod{made("1", "ReplicaSet/own", 10, 50, on("ssd")), made("2", "ReplicaSet/own", 11, 0, on("ssd")),
+			made("3", "ReplicaSet/own", 12, 0, on("hdd"), func(p *record.Pod) { p.DeletionCost = -1 })}, "[1 2]"},
 		{"all alike", []record.Pod{made("1", "ReplicaSet/own", 10, 50, small), made("2", "ReplicaSet/own", 11, 0, small)}, "[2]"},
 		{"others are not asked", []record.Pod{made("1", "ReplicaSet/own", 10, 50, small), made("2", "ReplicaSet/two", 11, 0, func(p *record.Pod) { p.MilliCPU = 5000 })}, "[]"},
 		{"a set has no choice", []record.Pod{made("1", "StatefulSet/own", 10, 50, small), made("2", "StatefulSet/own", 11, 0, func(p *record.Pod) { p.MilliCPU = 5000 })}, "[]"},
@@ -196,6 +198,20 @@ func TestScaleDown(t *testing.T) {
 		out, homes := packs(t, s)
 		if got := fmt.Sprint(named(homes)); got != c.want || out.OffHours != 0 || out.OwnedHours == 0 {
 			t.Errorf("%s: %s run, want %s; %v of %v pod hours differ", c.name, got, c.want, out.OffHours, out.OwnedHours)
+		}
+	}
+}
+
+// Where deletion costs are kept up to date, the pod of the least used node goes.
+func TestDeletionCosts(t *testing.T) {
+	s := source([]record.Pod{made("full", "", -20, 0), made("x", "ReplicaSet/own", -10, 50),
+		made("y", "ReplicaSet/own", -9, 0, func(p *record.Pod) { p.Node = "b" })}, node("a"), node("b"))
+	s.Objects = []record.Object{asks(record.KindReplicaSet, "own", -10, `{"replicas":2}`)}
+	idle := scripted(t, func(int64, *autoscale.Cluster) autoscale.Plan { return autoscale.Plan{} })
+	for kept, want := range map[bool]string{false: "[full y]", true: "[full x]"} {
+		c, homes := scaled(t, s, idle, func(s *Scaling) { s.DeletionCosts = kept })
+		if got := fmt.Sprint(named(homes)); got != want || c.OffHours != 0 {
+			t.Errorf("kept %v: %s run, want %s", kept, got, want)
 		}
 	}
 }

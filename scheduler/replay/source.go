@@ -263,7 +263,7 @@ func (o *objects) pod(r *record.Pod) *v1.Pod {
 	key.UID, key.Name, key.GPUIndex, key.Images, key.Claims, key.Workload = "", "", "", "", "", ""
 	key.Deadline, key.Group, key.Health, key.HealthSince = 0, "", "", 0
 	if !o.disruption {
-		key.DoNotDisrupt, key.Holds = "", ""
+		key.DoNotDisrupt, key.Holds, key.DeletionCost = "", "", 0
 	}
 	key.Arrived, key.Bound, key.Ended, key.End, key.Node = 0, 0, 0, "", ""
 	t := o.templates[key]
@@ -297,6 +297,9 @@ func (o *objects) disrupt(r *record.Pod, p *v1.Pod) {
 	for _, w := range wishes {
 		key, value, _ := strings.Cut(w, "=")
 		metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value)
+	}
+	if r.DeletionCost != 0 {
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1.PodDeletionCost, strconv.Itoa(int(r.DeletionCost)))
 	}
 	for _, h := range holds {
 		switch h {

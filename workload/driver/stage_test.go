@@ -441,6 +441,7 @@ var columnChanges = map[string][]func(*record.Pod){
 	"node":        {func(p *record.Pod) { p.Node = "y" }},
 
 	"do_not_disrupt":     {func(p *record.Pod) { p.DoNotDisrupt = `["karpenter.sh/do-not-disrupt=true"]` }},
+	"deletion_cost":      {func(p *record.Pod) { p.DeletionCost = 7 }},
 	"deadline_s":         {func(p *record.Pod) { p.Deadline = 60 }},
 	"health":             {func(p *record.Pod) { p.Health = record.NotReady }},
 	"health_since":       {func(p *record.Pod) { p.HealthSince = 9000 }},

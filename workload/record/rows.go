@@ -66,6 +66,8 @@ type Pod struct {
 	Holds       string `parquet:"holds,optional,dict"`      // which of emptyDir, hostPath and resourceClaim it has; null: not recorded
 	// annotations with which its owner asks to leave it, as a list of key=value; null: not recorded
 	DoNotDisrupt string `parquet:"do_not_disrupt,optional,dict"`
+	// controller.kubernetes.io/pod-deletion-cost, as last seen; null: 0, or not recorded
+	DeletionCost int32  `parquet:"deletion_cost,optional,dict"`
 	Deadline     int64  `parquet:"deadline_s,optional,dict"` // spec.activeDeadlineSeconds; null: none
 	Group        string `parquet:"pod_group,optional,dict"`  // the group of pods with which it runs or falls; null: none, or not recorded
 

@@ -31,14 +31,18 @@ type setting struct {
 // none is the --autoscaler that leaves nodes as recorded.
 const none = "none"
 
-// variant holds the two options that may follow a name in --autoscaler, as in name:what@eager.
-type variant struct{ what, eager string }
+// variant holds the options that may follow a name in --autoscaler, as in name:what@eager+beside.
+type variant struct{ what, eager, beside string }
+
+// deletionCosts is what may stand beside an autoscaler: replay.Scaling.DeletionCosts.
+const deletionCosts = "deletion-costs"
 
 // parted divides a value of --autoscaler into its name and its options.
 func parted(scaler string) (name string, v variant) {
+	scaler, beside, _ := strings.Cut(scaler, "+")
 	bare, eager, _ := strings.Cut(scaler, "@")
 	name, what, _ := strings.Cut(bare, ":")
-	return name, variant{what, eager}
+	return name, variant{what, eager, beside}
 }
 
 // of returns the value of --autoscaler for a name and options.
@@ -48,6 +52,9 @@ func (v variant) of(name string) string {
 	}
 	if v.eager != "" {
 		name += "@" + v.eager
+	}
+	if v.beside != "" {
+		name += "+" + v.beside
 	}
 	return name
 }
@@ -73,8 +80,8 @@ var autoscalers = map[string]constructor{
 // tried are the variants of an autoscaler that a search tries beside the one that was named: how eagerly it removes nodes and,
 // if it was not said, what it starts.
 var tried = map[string][]variant{
-	"cluster-autoscaler": {{"", "0.3"}, {"", "0.7"}, {"price", ""}, {"price", "0.3"}, {"price", "0.7"}},
-	"karpenter":          {{"", "0s"}, {"", "5m"}, {"", "1h"}},
+	"cluster-autoscaler": {{eager: "0.3"}, {eager: "0.7"}, {what: "price"}, {what: "price", eager: "0.3"}, {what: "price", eager: "0.7"}},
+	"karpenter":          {{eager: "0s"}, {eager: "5m"}, {eager: "1h"}},
 }
 
 // searched returns the autoscalers that a search tries, each that was named before its variants.
@@ -83,7 +90,7 @@ func searched(chosen []string) (out []string) {
 		out = append(out, scaler)
 		name, named := parted(scaler)
 		for _, v := range tried[name] {
-			x := variant{cmp.Or(named.what, v.what), cmp.Or(named.eager, v.eager)}.of(name)
+			x := variant{cmp.Or(named.what, v.what), cmp.Or(named.eager, v.eager), named.beside}.of(name)
 			if !slices.Contains(out, x) {
 				out = append(out, x)
 			}
@@ -125,7 +132,7 @@ func autoscalerFlags() []ucli.Flag {
 	}
 }
 
-// autoscalerNames returns the autoscalers, with expanders.
+// autoscalerNames returns the autoscalers, with expanders, and what may stand beside one.
 func autoscalerNames() []string {
 	var out []string
 	for name := range autoscalers {
@@ -135,7 +142,7 @@ func autoscalerNames() []string {
 		out = append(out, "cluster-autoscaler:"+e)
 	}
 	slices.Sort(out)
-	return out
+	return append(out, "cluster-autoscaler+"+deletionCosts)
 }
 
 // settings returns the autoscalers of the flags: each with each file of NodePools. Without --autoscaler there is one without a name.
@@ -193,14 +200,14 @@ func (s setting) scaling() (*replay.Scaling, error) {
 	}
 	name, v := parted(s.Scaler)
 	start, known := autoscalers[name]
-	if !known || name == none && v != (variant{}) {
+	if !known || name == none && v != (variant{}) || v.beside != "" && v.beside != deletionCosts {
 		return nil, choice.Unknown("autoscaler", s.Scaler, autoscalerNames())
 	}
 	catalog, err := autoscale.Read(s.Types, s.Pools)
 	if err != nil {
 		return nil, err
 	}
-	out := &replay.Scaling{Catalog: catalog}
+	out := &replay.Scaling{Catalog: catalog, DeletionCosts: v.beside == deletionCosts}
 	if start == nil {
 		return out, nil
 	}

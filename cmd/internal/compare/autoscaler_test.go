@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/autoscale"
 )
 
 // With an autoscaler, the first line says what is paid, and rows have nodes, evictions and hours of types.
@@ -67,6 +68,7 @@ func TestAutoscaler(t *testing.T) {
 	}
 	for say, args := range map[string][]string{
 		"did you mean cluster-autoscaler?":    {"--autoscaler", "cluster-autoscalr", dir},
+		"+deletion-costs?":                    {"--autoscaler", "cluster-autoscaler+deletion-cost", dir},
 		"is no utilisation of 0 to 1":         {"--autoscaler", "cluster-autoscaler@2", dir},
 		"--at-most-waiting is -1":             {"--autoscaler", "cluster-autoscaler", "--at-most-waiting", "-1", dir},
 		"choose one of least-waste":           {"--autoscaler", "cluster-autoscaler:cheapest", dir},
@@ -92,6 +94,11 @@ func TestAnswer(t *testing.T) {
 	for most, want := range map[float64]string{0.5: "No setting", 1: "Leave it as it is", 3: "is b: 8.00 a day", 10: "is c: 5.00 a day"} {
 		if got := r.answer(most); !strings.Contains(got, want) {
 			t.Errorf("at most %v: %s, want %s", most, got, want)
+		}
+	}
+	for scaler, want := range map[string]bool{"cluster-autoscaler:price@0.7+deletion-costs": true, "cluster-autoscaler": false} {
+		if s, err := (setting{Scaler: scaler, Types: autoscale.ExampleTypes}).scaling(); err != nil || s.DeletionCosts != want {
+			t.Errorf("%s: %+v, %v", scaler, s, err)
 		}
 	}
 	want := []string{"cluster-autoscaler:price", "cluster-autoscaler:price@0.3", "cluster-autoscaler:price@0.7", "none"}

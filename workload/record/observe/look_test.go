@@ -230,6 +230,13 @@ func TestDoNotDisrupt(t *testing.T) {
 			t.Errorf("%s: %s: %s, want %s", c.key, c.value, got, c.want)
 		}
 	}
+	for text, want := range map[string]int32{"": 0, "-7": -7, "2147483647": math.MaxInt32, "2147483648": 0, "+1": 0, "01": 0, "much": 0} {
+		p := podOf("a", 1)
+		p.Annotations = map[string]string{corev1.PodDeletionCost: text}
+		if got := Pod(p).DeletionCost; got != want {
+			t.Errorf("a deletion cost of %q: %d, want %d", text, got, want)
+		}
+	}
 	p := podOf("a", 1)
 	p.Spec.ActiveDeadlineSeconds = ptr.To[int64](90)
 	if got := Pod(p).Deadline; got != 90 {

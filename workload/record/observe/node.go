@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -33,6 +34,16 @@ func Node(n *corev1.Node) record.Node {
 		Taints: record.Column(taints(n)), Unschedulable: n.Spec.Unschedulable,
 		DoNotDisrupt: record.JSON(doNotDisrupt(n.Annotations, nodeMarks)),
 	}
+}
+
+// deletionCost returns what a pod's annotation says; 0 if the ReplicaSet controller cannot read it.
+func deletionCost(p *corev1.Pod) int32 {
+	text := p.Annotations[corev1.PodDeletionCost]
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || strconv.FormatInt(n, 10) != text { // as +1 and 01
+		return 0
+	}
+	return int32(n)
 }
 
 // taints returns a node's taints in the order of their keys, without the times at which they were added: those change nothing. A node
@@ -215,7 +226,7 @@ func Pod(p *corev1.Pod) record.Pod {
 		HostPorts: record.Column(hostPorts(p)), Claims: record.Column(kube.VolumeClaims(p)), Images: record.Column(images(p)),
 		Holds:        record.JSON(holds(p)),
 		DoNotDisrupt: record.JSON(doNotDisrupt(p.Annotations, podMarks)), Deadline: ptr.Deref(p.Spec.ActiveDeadlineSeconds, 0),
-		Group:  record.Word(group(p)),
+		Group: record.Word(group(p)), DeletionCost: deletionCost(p),
 		Spread: record.Column(p.Spec.TopologySpreadConstraints), Tolerations: record.Column(tolerations(p)),
 		Arrived: millis(p.CreationTimestamp), Node: p.Spec.NodeName,
 	}
