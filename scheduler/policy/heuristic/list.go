@@ -42,6 +42,7 @@ var list = []Heuristic{
 	random,
 
 	fgd,
+	gpuFill,
 	gpuBestFit,
 	gpuPacking,
 	gpuClustering,
