@@ -300,14 +300,14 @@ func TestPolicyOfEval(t *testing.T) {
 
 // One profile may have another name, several may not; a profile takes no other network or policy.
 func TestOneProfile(t *testing.T) {
-	if code, stdout, stderr := run(t, "rungnn", "--profiles", "mixed", "--scheduler-name", "mine", "--print-config"); code != 0 ||
-		!strings.Contains(stdout, "schedulerName: mine") || !strings.Contains(stdout, "variant: mixed") {
+	if code, stdout, stderr := run(t, "rungnn", "--profiles", "gnn", "--scheduler-name", "mine", "--print-config"); code != 0 ||
+		!strings.Contains(stdout, "schedulerName: mine") || !strings.Contains(stdout, "variant: gnn") {
 		t.Errorf("code %d, %s%s", code, stdout, stderr)
 	}
 	for command, want := range map[string]string{
-		"rungnn --profiles mixed,gnn --scheduler-name mine": "--scheduler-name describes one scheduler",
-		"rungnn --profiles mixed --policy fgd":              "--policy describes one scheduler",
-		"rungnn --profiles mixed --checkpoint f":            "--checkpoint describes one scheduler",
+		"rungnn --profiles gnn,dqn --scheduler-name mine": "--scheduler-name describes one scheduler",
+		"rungnn --profiles gnn --policy fgd":              "--policy describes one scheduler",
+		"rungnn --profiles gnn --checkpoint f":            "--checkpoint describes one scheduler",
 	} {
 		if code, _, stderr := run(t, strings.Fields(command)...); code != exit.Usage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, %s", command, code, stderr)

@@ -147,7 +147,6 @@ func TestLearnRefuses(t *testing.T) {
 		{"rungnn --learn --checkpoint " + critic, exit.Checkpoint, "head"},
 		{"rungnn --learn --checkpoint " + gpu, exit.Checkpoint, "graph \"gpu\""},
 		{"rungnn --learn --profiles gpu-gnn --checkpoint " + file, exit.Usage, "graph \"gpu\""},
-		{"rungnn --learn --profiles mixed", exit.Usage, "graph \"mixed\""},
 		{"rungnn --learn --profiles fgd", exit.Usage, "heuristic"},
 		{"runacgnn --learn --checkpoint " + file, exit.Checkpoint, "head"},
 		{"rungnn --learn --checkpoint " + file + " --hidden-layers 32", exit.Usage, "has 8"},

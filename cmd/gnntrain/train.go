@@ -118,10 +118,7 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f runFiles, eve
 		return err
 	}
 	fmt.Fprintf(c.App.ErrWriter, "default scoring on the held-out workloads: %v\n", baseline)
-	save, err := saving(job, f.out, baseline)
-	if err != nil {
-		return err
-	}
+	save := saving(f.out, baseline)
 	var start *checkpoint.Checkpoint
 	if file := c.String("start"); file != "" && resume == nil {
 		if start, err = checkpoint.Load(file); err != nil {
@@ -184,17 +181,13 @@ func (x training) run(c *ucli.Context, f runFiles, events *tensorboard.Run) erro
 	return f.end(err)
 }
 
-// saving returns a function that writes a network of the job, with the typical pods beside it if it reads them.
-func saving(job learn.Job, out string, baseline run.Score) (func(*checkpoint.Checkpoint) error, error) {
-	typical, err := job.TypicalPods()
+// saving returns a function that writes a network.
+func saving(out string, baseline run.Score) func(*checkpoint.Checkpoint) error {
 	return func(k *checkpoint.Checkpoint) error {
 		k.Manifest.Commit = commit
 		maps.Copy(k.Manifest.Training, baseline.Figures("default"))
-		if err := k.Save(out); err != nil || typical == nil {
-			return err
-		}
-		return typical.Save(out)
-	}, err
+		return k.Save(out)
+	}
 }
 
 // end returns the error of a run that was interrupted, or removes the state file of one that is over.

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -33,10 +32,6 @@ const (
 	// of its pods fit there, and the sums are features of the kind; with the encoder MLP nodes send nothing, and the sums are 0. The network
 	// values the kinds. What a place is worth goes back to the nodes: see package supply.
 	KindsGraph Graph = "kinds"
-
-	// MixedGraph is ClusterGraph with the nodes' GPU devices, by the set devices: clusters where some nodes have GPUs
-	// and others have none.
-	MixedGraph Graph = "mixed"
 )
 
 // Head is the meaning of the outputs and how they are trained.
@@ -85,14 +80,6 @@ func (a Architecture) Equal(b Architecture) bool {
 		slices.Equal(a.Features, b.Features)
 }
 
-// GraphOf returns the graph of a network that reads sets of feature.Set with these names: MixedGraph if one reads devices.
-func GraphOf(features []string) Graph {
-	if l, err := feature.NewLayout(features); err == nil && l.Devices {
-		return MixedGraph
-	}
-	return ClusterGraph
-}
-
 // Stars reports whether the graph is one of stars, whose centres the network values: see graph.GPUNode.
 func (a Architecture) Stars() bool { return a.Graph == GPUGraph || a.Graph == KindsGraph }
 
@@ -123,17 +110,10 @@ func (a Architecture) Schema() string {
 	return ""
 }
 
-// errTwoParts is the error of a file for mixed clusters with a network for nodes and one for devices, as earlier versions wrote it.
-var errTwoParts = errors.New("it holds two networks for mixed clusters, which earlier versions asked in turn; " +
-	"take the shipped network mixed, or train one with the features base, whole and devices")
-
 // Validate checks the values. The error names the first that is wrong.
 func (a Architecture) Validate() error {
-	if a.Graph != ClusterGraph && !a.Stars() && a.Graph != MixedGraph {
-		return fmt.Errorf("graph %q is not known (gpu, kinds, mixed, or none)", a.Graph)
-	}
-	if a.Graph == MixedGraph && a.Encoder == "" && len(a.Features) == 0 {
-		return errTwoParts
+	if a.Graph != ClusterGraph && !a.Stars() {
+		return fmt.Errorf("graph %q is not known (gpu, kinds, or none)", a.Graph)
 	}
 	if a.Encoder != GNN && a.Encoder != MLP && (a.Encoder != Linear || a.Graph != GPUGraph) {
 		return fmt.Errorf("encoder %q is not known (gnn, mlp; linear for the graph gpu)", a.Encoder)
@@ -144,13 +124,8 @@ func (a Architecture) Validate() error {
 	if a.Hidden < 4 || a.Hidden > 1024 {
 		return fmt.Errorf("hidden size %d is outside 4 to 1024", a.Hidden)
 	}
-	if _, err := a.Layout(); err != nil || a.Stars() {
-		return err
-	}
-	if want := GraphOf(a.Features); a.Graph != want {
-		return fmt.Errorf("the sets of features %v are for the graph %q, not %q", a.Features, want, a.Graph)
-	}
-	return nil
+	_, err := a.Layout()
+	return err
 }
 
 // Layers lists the layers of the network; of one on GPUGraph with actor and critic those of the critic. The architecture must

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -129,8 +128,7 @@ func FuzzRead(f *testing.F) {
 }
 
 // A rare feature that training never shows must do nothing: its weights start at zero and have no
-// gradient while the feature is zero. That holds for the shipped checkpoints, too. Clusters with GPUs show networks for mixed
-// clusters what others never see of GPUs.
+// gradient while the feature is zero. That holds for the shipped checkpoints, too.
 func TestRareFeaturesDoNothing(t *testing.T) {
 	all := map[string]*Checkpoint{"random": random(GNN)}
 	for _, name := range ShippedNames() {
@@ -143,9 +141,6 @@ func TestRareFeaturesDoNothing(t *testing.T) {
 		for _, p := range c.Manifest.Architecture.Params() {
 			w := c.Weights[p.Name]
 			for column, feature := range features[p.Reads] {
-				if c.Manifest.Architecture.Graph == MixedGraph && strings.Contains(feature.Name, "gpu") {
-					continue
-				}
 				for i := column; feature.Rare && i < len(w.Data); i += w.Shape[1] {
 					if w.Data[i] != 0 {
 						t.Fatalf("%s: %s reads %s with weight %v", name, p.Name, feature.Name, w.Data[i])

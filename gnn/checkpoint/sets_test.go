@@ -2,11 +2,8 @@ package checkpoint
 
 import (
 	"bytes"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -56,35 +53,5 @@ func TestArchitectureWithMoreSets(t *testing.T) {
 		if more.Validate() == nil || more.Schema() != "" {
 			t.Errorf("graph %q: a set that nobody knows is valid", g)
 		}
-	}
-}
-
-// Sets that read devices are for the mixed graph, and it has no others.
-func TestDevicesMakeTheGraphMixed(t *testing.T) {
-	for _, c := range []struct {
-		graph    Graph
-		features []string
-		valid    bool
-	}{
-		{MixedGraph, []string{"base", "devices"}, true},
-		{ClusterGraph, []string{"base", "devices"}, false},
-		{MixedGraph, []string{"base", "whole"}, false},
-		{ClusterGraph, []string{"base", "whole"}, true},
-	} {
-		a := Architecture{Graph: c.graph, Encoder: GNN, Head: ActorCritic, Hidden: 8, Features: c.features}
-		if err := a.Validate(); (err == nil) != c.valid {
-			t.Errorf("%v on the graph %q: %v", c.features, c.graph, err)
-		}
-	}
-}
-
-// A file with two networks, as earlier versions wrote it for mixed clusters, is refused with what to use in its place.
-func TestTwoNetworksInOneFileAreRefused(t *testing.T) {
-	manifest := `{"schema":"47c903d9fd1e5ee6+3efa61a97e19d20b","architecture":{"graph":"mixed","encoder":"","head":"","hidden":0,"mixed":{"nodes":{"encoder":"mlp","head":"actor-critic","hidden":32,"features":["base","whole"]},"devices":{"graph":"gpu","encoder":"gnn","head":"dqn","hidden":64},"tolerance":0.3}}}`
-	header, err := json.Marshal(map[string]any{"__metadata__": map[string]string{manifestKey: manifest}})
-	fatal.If(t, err)
-	file := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
-	if _, err := Read(bytes.NewReader(file)); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "take the shipped network mixed") {
-		t.Errorf("%v", err)
 	}
 }

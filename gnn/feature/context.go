@@ -9,7 +9,6 @@ type Node struct {
 	State       *cluster.Node
 	CPU, Memory float64 // requested / allocatable
 	Offered     *Offered
-	Star        []float32 // the node with its devices, StarWidth numbers; nil without devices or in a layout that does not read them
 
 	*GPUNode       // only on the GPU graph
 	Kind     *Kind // only on the graph of kinds
@@ -58,8 +57,6 @@ type Candidates struct {
 	Now            float64        // time of the decision in seconds, as cluster.Snapshot.Now
 	Peers          []cluster.Peer // of the pending pod, as cluster.Snapshot.Peers
 	Preferred      int            // as cluster.Snapshot.Preferred
-	Stars          []Star         // of each candidate; none in a layout that does not read devices
-	GPUs           []float32      // features of the cluster in GPUBase; none in such a layout
 
 	*GPUCluster        // only on the GPU graph, where no other field is set
 	Kinds       *Kinds // only on the graph of kinds, likewise
@@ -73,7 +70,6 @@ type Candidates struct {
 	measured  used      // see used
 	racks     racks     // see rackRoom
 	joining   cluster.Joining
-	ordinary  ordinary // see ordinaryNodes
 }
 
 // Path is the context of the features of the way from a candidate to a node with peers of the pending pod.
@@ -101,7 +97,7 @@ func (c *Candidates) Measure() {
 	c.cpu, c.memory = moments{}, moments{}
 	c.addCPU, c.addMemory = moments{}, moments{}
 	c.skew, c.available = moments{}, available{}
-	c.measured.known, c.racks.known, c.ordinary.known = false, false, false
+	c.measured.known, c.racks.known = false, false
 	c.Shares = c.Shares[:0]
 	r := c.Pod.Requests.Counted()
 	for _, v := range c.Rows {

@@ -21,7 +21,6 @@ type Layout struct {
 	Candidate []CandidateBlock
 	Path      []PathBlock
 	Racks     bool // each rack is a zone vertex
-	Devices   bool // some features depend on GPU devices
 
 	Widths Widths
 	Split  *SplitLayout // of a split graph; nil if no block of Candidate can be split
@@ -50,7 +49,6 @@ func newLayout(names []string, usual *Set) (*Layout, error) {
 		l.Pod = append(l.Pod, s.Pod...)
 		l.Cluster, l.Candidate = append(l.Cluster, s.Cluster...), append(l.Candidate, s.Candidate...)
 		l.Path, l.Racks = append(l.Path, s.Path...), l.Racks || s.Racks
-		l.Devices = l.Devices || s.Devices
 		schema = s.appendSchema(schema)
 	}
 	l.Widths = Widths{len(List(l.Node)), len(List(l.Group)), len(List(l.Pod)), len(List(l.Cluster)), len(List(l.Candidate)), len(List(l.Path))}

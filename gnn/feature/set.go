@@ -169,8 +169,6 @@ type Set struct {
 	Path []PathBlock
 	// Racks makes each rack a zone vertex of the graph, in place of the whole zone.
 	Racks bool
-	// Devices tells that the features depend on GPU devices and the typical pods (Node.Star, Candidates.Stars).
-	Devices bool
 }
 
 // The graphs of stars.

@@ -72,8 +72,7 @@ func TestGPUActor(t *testing.T) {
 
 // A caller that names its graphs gets no network on another.
 func TestGraphsAreNotMixed(t *testing.T) {
-	if _, err := New(gpuCheckpoint(checkpoint.GNN, checkpoint.DQN), checkpoint.ClusterGraph, checkpoint.MixedGraph); !errors.Is(err,
-		checkpoint.ErrSchema) {
+	if _, err := New(gpuCheckpoint(checkpoint.GNN, checkpoint.DQN), checkpoint.ClusterGraph); !errors.Is(err, checkpoint.ErrSchema) {
 		t.Errorf("a network on any cluster's graph from one on the GPU graph: %v", err)
 	}
 	_, c := network(t, checkpoint.GNN, 8)

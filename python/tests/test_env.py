@@ -57,7 +57,7 @@ class Rollouts(unittest.TestCase):
             self.assertEqual(ended, ended_again)
 
     def test_every_kind_of_scenario(self):
-        for scenario, options in (("gpu-pool", dict(features=("base", "whole", "devices"), graph=True)), ("lossy", {}), ("traffic", dict(features=("base", "traffic"), graph=True)),
+        for scenario, options in (("gpu-pool", dict(features=("base", "whole"), graph=True)), ("lossy", {}), ("traffic", dict(features=("base", "traffic"), graph=True)),
                                   ("energy", dict(features=("base", "power"), objective="balance=0.5,energy=1")), ("bursty", dict(mask="feasible"))):
             env = g.make_vec(scenario, 2, **options)
             obs, _ = env.reset(seed=1)

@@ -22,8 +22,6 @@ type Encoder struct {
 	group      feature.Group
 	pod        feature.Pod
 	candidates feature.Candidates
-
-	stars *starCache // nil in a layout that does not read devices
 }
 
 // row is the state in which a row was encoded.
@@ -41,7 +39,6 @@ func New(layout *feature.Layout) *Encoder {
 	}
 	e := &Encoder{layout: layout, zones: map[string]int32{}}
 	e.g.Widths = layout.Widths
-	e.Know(nil)
 	return e
 }
 
@@ -118,7 +115,6 @@ func (e *Encoder) prepare(s *cluster.Snapshot, pod *cluster.Pod, candidates []in
 	e.g.Candidates = append(e.g.Candidates[:0], candidates...)
 	c.Rows = e.g.Candidates
 	c.Measure()
-	e.stars.look(c)
 }
 
 // syncNodes encodes the rows whose node changed, or all rows if the mean node size changed, because features are relative to it. It returns
@@ -177,7 +173,6 @@ func (e *Encoder) encodeNode(i int, n *cluster.Node) {
 		CPU:    cluster.Fraction(n.Counted().MilliCPU, n.Allocatable.MilliCPU),
 		Memory: cluster.Fraction(n.Counted().Memory, n.Allocatable.Memory),
 	}
-	e.node.Star = e.stars.of(i, n)
 	feature.Fill(e.layout.Node, &e.node, e.g.NodeRow(i))
 	e.usage[i] = feature.Usage{
 		CPU: float32(e.node.CPU), Memory: float32(e.node.Memory), MilliCPU: n.Allocatable.MilliCPU, MemoryBytes: n.Allocatable.Memory,

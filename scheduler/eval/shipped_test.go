@@ -35,12 +35,9 @@ func TestShippedCheckpoints(t *testing.T) {
 		c, err := checkpoint.Shipped(name)
 		fatal.If(t, err)
 		scenarios := []string{"small8", "zonal"}
-		switch c.Manifest.Architecture.Graph {
-		case checkpoint.GPUGraph:
+		if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
 			scoreEpisode(t, &got, name, gpuEnvironment(t, openb.Taints{}), name)
 			continue
-		case checkpoint.MixedGraph:
-			scenarios = []string{"mixed-gpu95"}
 		}
 		for _, scenario := range scenarios {
 			s, err := eval.Find(scenario)

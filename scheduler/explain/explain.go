@@ -182,7 +182,6 @@ func (c *comparison) value(net *infer.Network) error {
 		if len(x) < 2 {
 			return errors.New("the record has no values before and after the placement")
 		}
-		// A network for mixed clusters moves the scores of nodes that it passes over.
 		if err := agrees(candidate, float64(x[0])-float64(x[1])); err != nil {
 			return err
 		}

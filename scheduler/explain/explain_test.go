@@ -301,34 +301,6 @@ func TestPartsAddUp(t *testing.T) {
 	}
 }
 
-// For the network for mixed clusters the parts add up, too, about pods with devices and without.
-func TestMixedPartsAddUp(t *testing.T) {
-	c, err := checkpoint.Shipped("mixed")
-	fatal.If(t, err)
-	net, err := infer.New(c)
-	fatal.If(t, err)
-	p := neural.New("mixed", net, fragmentation.NewTypical([]fragmentation.Demand{
-		{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Whole(2), Count: 1},
-	}))
-	ordinary := cluster.Resources{MilliCPU: 4000, Memory: 8 << 30, Pods: 1}
-	for _, requests := range []cluster.Resources{ordinary, policytest.Share(500), policytest.Whole(2)} {
-		s := &cluster.Snapshot{Nodes: []*cluster.Node{
-			policytest.GPUNode(64_000, 4, policytest.Share(500)), policytest.GPUNode(64_000, 8), policytest.GPUNode(32_000, 2),
-			policytest.GPUNode(64_000, 3, policytest.Whole(1)),
-		}}
-		if requests == ordinary {
-			s.Nodes[0], s.Nodes[2] = policytest.GPUNode(64_000, 0), policytest.GPUNode(16_000, 0)
-		}
-		for i, n := range s.Nodes {
-			n.Name = "node-" + string(rune('a'+i))
-		}
-		r := recordedOn(t, p, net.Fingerprint(), s, requests)
-		for _, other := range r.Best[1:] {
-			addsUp(t, r, other, net)
-		}
-	}
-}
-
 // A zero is written without a sign, whichever it has.
 func TestNegativeZero(t *testing.T) {
 	zero := math.Copysign(0, -1)

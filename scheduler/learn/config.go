@@ -85,7 +85,7 @@ func Architecture(variant string, hidden int) checkpoint.Architecture {
 // Architecture returns the network that the run trains.
 func (c Config) Architecture() checkpoint.Architecture {
 	a := Architecture(c.Variant, c.Hidden)
-	a.Features, a.Graph = c.Features, checkpoint.GraphOf(c.Features)
+	a.Features = c.Features
 	a.Residual = c.Residual != ""
 	return a
 }

@@ -14,7 +14,6 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/run"
-	"gnnsched/scheduler/learn/value"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
 )
@@ -224,18 +223,6 @@ func validateOther(field string, c *sim.Config) error {
 		return fmt.Errorf("%s: %w", field, err)
 	}
 	return nil
-}
-
-// TypicalPods returns the typical pods of the environment; nil if the network does not read them.
-func (j Job) TypicalPods() (*checkpoint.TypicalPods, error) {
-	if j.Architecture().Graph != checkpoint.MixedGraph {
-		return nil, nil
-	}
-	env, err := sim.New(j.Environment)
-	if err != nil {
-		return nil, err
-	}
-	return &checkpoint.TypicalPods{Family: []string{}, Pods: value.Listed(env.Typical())}, nil
 }
 
 // Evaluation returns the clusters and workloads to evaluate on.

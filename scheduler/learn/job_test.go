@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
@@ -154,27 +152,4 @@ func FuzzReadJob(f *testing.F) {
 			t.Fatalf("not the same after a round trip: %v\n%s\nbecame\n%s", err, y, z)
 		}
 	})
-}
-
-// A job of a network that reads devices has the typical pods of its environment; others have none.
-func TestTypicalPodsOfAJob(t *testing.T) {
-	for name, want := range map[string]bool{"mixed": true, "rule": false} {
-		file := filepath.Join("runs", name+".yaml")
-		text, err := os.ReadFile(file)
-		fatal.If(t, err)
-		j, err := ReadJob(file, text, "gnn")
-		fatal.If(t, err)
-		pods, err := j.TypicalPods()
-		if err != nil || (pods != nil) != want {
-			t.Fatalf("%s: %v, %v", name, pods, err)
-		}
-		if !want {
-			continue
-		}
-		shipped, err := checkpoint.ShippedTypical(name)
-		fatal.If(t, err)
-		if d := cmp.Diff(shipped, pods); d != "" {
-			t.Errorf("the shipped typical pods are not those of the job: %s", d)
-		}
-	}
 }

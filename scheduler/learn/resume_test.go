@@ -19,14 +19,12 @@ import (
 func TestResumeEndsWhereTheUnbrokenRunDoes(t *testing.T) {
 	rolled := tiny(t, "gnn")
 	rolled.Method = byRollouts
-	mixed := tiny(t, "acdqn")
-	mixed.Method, mixed.Features, mixed.Imitation.Teacher = byRollouts, []string{"base", "devices"}, "gpu-gnn+rule"
 	evolved := tiny(t, "dqn")
 	evolved.Method, evolved.Features, evolved.Residual = byES, []string{"base", "rule"}, "linear"
 	evolved.ES.Pairs, evolved.ES.Episodes, evolved.Steps, evolved.EvaluateEvery = 2, 1, 6000, 1500
 	residual := evolved
 	residual.Method, residual.Steps, residual.EvaluateEvery, residual.Imitation.Share = byRollouts, 1200, 300, 0
-	runs := map[string]Config{"rollouts": rolled, "mixed": mixed, "es": evolved, "residual": residual}
+	runs := map[string]Config{"rollouts": rolled, "es": evolved, "residual": residual}
 	for _, variant := range variantNames() {
 		runs[variant] = tiny(t, variant)
 	}

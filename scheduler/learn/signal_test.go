@@ -23,10 +23,9 @@ import (
 var ranked = map[string][3]string{
 	"balance": {"linear", "random", "most-allocated"},
 
-	"ordinary,gpu-idle=10": {"mixed", "kube-scheduler", "requested-to-capacity-ratio"},
-	"energy,throttled=20":  {"linear-energy", "kube-scheduler", "best-fit"},
-	"throttled":            {"linear-usage", "kube-scheduler", "most-allocated"},
-	"traffic,overload":     {"ahead:traffic+overload+balance=0.1", "affinity:node", "kube-scheduler"},
+	"energy,throttled=20": {"linear-energy", "kube-scheduler", "best-fit"},
+	"throttled":           {"linear-usage", "kube-scheduler", "most-allocated"},
+	"traffic,overload":    {"ahead:traffic+overload+balance=0.1", "affinity:node", "kube-scheduler"},
 }
 
 // shapedDiscounts are those with which networks once learned from the shaped reward (docs/adr/0013-what-the-shaped-reward-did.md).

@@ -39,32 +39,12 @@ func short(t *testing.T, steps int) Config {
 func trainer(t *testing.T, c Config) (*run.Trainer, *run.HeldOut) {
 	t.Helper()
 	env := learntest.Env()
-	if c.Architecture().Graph == checkpoint.MixedGraph {
-		env = manyShares(t)
-	}
 	held, err := run.NewHeldOut(env, c.EvaluateSeeds)
 	fatal.If(t, err)
 	tr, err := NewTrainer(Job{Config: c, Environment: env}, nil)
 	fatal.If(t, err)
 	tr.HeldOut = held
 	return tr, held
-}
-
-// manyShares returns a mixed cluster of six nodes with pods that nearly all request a share of a device, so that it matters which one.
-func manyShares(t *testing.T) sim.Config {
-	t.Helper()
-	s, err := eval.Find("mixed-gpu95")
-	fatal.If(t, err)
-	c := s.Config
-	c.Pools, c.Load = slices.Clone(c.Pools[2:5]), sim.FloatRange{Min: 0.2, Max: 0.2}
-	for i := range c.Pools {
-		c.Pools[i].Count = sim.IntRange{Min: 2, Max: 2}
-	}
-	c.Shapes = slices.DeleteFunc(slices.Clone(c.Shapes), func(x workload.Shape) bool { return x.Requests.GPUMilli == 0 && x.Name != "web" })
-	for i := range c.Shapes {
-		c.Shapes[i].Requests.MilliCPU, c.Shapes[i].Weight = 1000, 1
-	}
-	return c
 }
 
 // finish trains to the end and returns the checkpoint file, without what depends on the clock, and the

@@ -108,9 +108,8 @@ func TestDevicesWithoutAPass(t *testing.T) {
 	}
 }
 
-// The shipped network for mixed clusters keeps the CPU beside idle GPUs for GPU pods, where a network for balance chooses that
-// node, and places a GPU pod there.
-func TestMixedNetworkKeepsCPUForGPUs(t *testing.T) {
+// The rule gpu-fill keeps the CPU beside idle GPUs for GPU pods, where a network for balance chooses that node, and places a GPU pod there.
+func TestFillKeepsCPUForGPUs(t *testing.T) {
 	withCPU := func(p *v1.Pod, cpu string) *v1.Pod {
 		p.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse(cpu)
 		return p
@@ -125,8 +124,10 @@ func TestMixedNetworkKeepsCPUForGPUs(t *testing.T) {
 		p.Spec.NodeName = n.Name
 		state.nodes, state.pods = append(state.nodes, n), append(state.pods, p)
 	}
-	for variant, want := range map[string]string{"rule": "gpu", "mixed": "ordinary"} {
-		b := newBed(t, variant, Args{Variant: variant, Preferences: preference.Off})
+	for variant, args := range map[string]Args{"rule": {Variant: "rule"}, "gpu-fill": {Policy: "gpu-fill"}} {
+		want := map[string]string{"rule": "gpu", "gpu-fill": "ordinary"}[variant]
+		args.Preferences = preference.Off
+		b := newBed(t, variant, args)
 		unload := b.load(t, state)
 		train, _, err := b.attempt(t, variant, withCPU(gpuPod("train", cluster.Resources{GPU: 1}), "2"))
 		if err != nil || train.Spec.NodeName != "gpu" || train.Annotations[kube.GPUIndexAnnotation] == "" {

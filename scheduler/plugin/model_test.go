@@ -138,14 +138,10 @@ func TestModelChangesTheKindOfNetwork(t *testing.T) {
 	set.Register()
 	file := filepath.Join(t.TempDir(), "net.safetensors")
 	m := openModel(context.Background(), Args{Checkpoint: file, Deadline: duration(time.Minute)}, "kinds", new(activeDecider))
-	for i, want := range []checkpoint.Graph{checkpoint.ClusterGraph, checkpoint.GPUGraph, checkpoint.MixedGraph, checkpoint.ClusterGraph} {
+	for i, want := range []checkpoint.Graph{checkpoint.ClusterGraph, checkpoint.GPUGraph, checkpoint.ClusterGraph} {
 		written := untrained(t, uint64(i), nil)
-		switch i {
-		case 1:
+		if want == checkpoint.GPUGraph {
 			written = untrainedOf(t, gpuArchitecture, 1, nil)
-		case 2:
-			written = untrainedOf(t, checkpoint.Architecture{Graph: checkpoint.MixedGraph, Encoder: checkpoint.MLP, Head: checkpoint.DQN,
-				Hidden: 8, Features: []string{"base", "devices"}}, 1, nil)
 		}
 		c, err := checkpoint.Load(written)
 		fatal.If(t, err)

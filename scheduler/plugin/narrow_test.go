@@ -216,7 +216,7 @@ func (s *suite) play(t *testing.T, b *bed, profile string, k kind) []int {
 // suiteProfiles are the profiles that must satisfy preferences: networks and heuristics, for GPUs
 // too. random and gpu-clustering would break most preferences.
 var suiteProfiles = []Args{
-	{Variant: "gnn"}, {Variant: "dqn"}, {Variant: "acgnn"}, {Variant: "gpu-gnn"}, {Variant: "mixed"},
+	{Variant: "gnn"}, {Variant: "dqn"}, {Variant: "acgnn"}, {Variant: "gpu-gnn"},
 	{Policy: "linear-pack"}, {Policy: "best-fit"}, {Policy: "kube-scheduler"}, {Policy: "random"}, {Policy: "fgd"}, {Policy: "gpu-clustering"},
 }
 

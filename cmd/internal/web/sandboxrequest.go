@@ -142,8 +142,7 @@ func makeOptions() options {
 	o := options{
 		Policies: append(contender.Names(), greedy, ownWeights), Terms: terms, Features: features,
 		Limits: limits{maxNodes, maxZones, maxTurnover, maxWeight}, Weights: map[string]float64{},
-		GPUPolicies: slices.Concat(heuristic.GPUNames(), checkpoint.ShippedFor(checkpoint.GPUGraph),
-			checkpoint.ShippedFor(checkpoint.MixedGraph)),
+		GPUPolicies: slices.Concat(heuristic.GPUNames(), checkpoint.ShippedFor(checkpoint.GPUGraph)),
 	}
 	o.Pods = append(o.Pods, each.Map(podKinds, func(k kind) podKind { return podKind{k.name, k.about} })...)
 	tuned := linear.Tuned("linear").Weights()

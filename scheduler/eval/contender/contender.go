@@ -133,7 +133,7 @@ func named(name string) (eval.Contender, error) {
 		return eval.Contender{}, exit.New(exit.Usage,
 			fmt.Errorf("--policies: %w", choice.Unknown("policy", name,
 				slices.Concat(Names(), heuristic.UsageNames(), heuristic.GPUNames(),
-					checkpoint.ShippedFor(checkpoint.GPUGraph), checkpoint.ShippedFor(checkpoint.MixedGraph)))),
+					checkpoint.ShippedFor(checkpoint.GPUGraph)))),
 			"add a network of your own with --checkpoint")
 	}
 	c, err := checkpoint.Shipped(name)

@@ -102,7 +102,7 @@ func (e *Environment) repeat(actions []int32) error {
 				e.Seed, len(e.Actions)+1)
 		}
 		candidate := e.candidate(int(a))
-		e.env.StepOn(candidate, e.encoder.Devices(e.env.Snapshot().Nodes[e.env.Candidates()[candidate]], e.env.Pending().Requests))
+		e.env.StepOn(candidate, e.env.Snapshot().Nodes[e.env.Candidates()[candidate]].ChooseDevices(e.env.Pending().Requests))
 		e.Actions = append(e.Actions, a)
 	}
 	if e.env.Done() {
@@ -116,7 +116,6 @@ func (e *Environment) repeat(actions []int32) error {
 func (e *Environment) follow(net *infer.Network) {
 	e.encoder, e.session = encode.New(net.Layout()), net.NewSession()
 	e.net = net
-	e.encoder.Know(e.env.Typical())
 	e.copied = nil
 }
 
@@ -253,7 +252,7 @@ func (e *Environment) CopyState() *graph.Graph {
 func (e *Environment) Step(choice int) (reward float64, last bool) {
 	candidate := e.candidate(choice)
 	row := e.env.Candidates()[candidate]
-	on := e.encoder.Devices(e.env.Snapshot().Nodes[row], e.env.Pending().Requests)
+	on := e.env.Snapshot().Nodes[row].ChooseDevices(e.env.Pending().Requests)
 	reward = e.settings.Reward.step(e.env, candidate, on, e.settings.Discount())
 	e.Actions, e.Return = append(e.Actions, int32(choice)), e.Return+reward
 	last = e.env.Done()

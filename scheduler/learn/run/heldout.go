@@ -7,7 +7,6 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
-	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
@@ -63,19 +62,11 @@ func (h *HeldOut) After(n int) { h.first = uint64(n) }
 // in both, and leave out none, play the same episodes.
 func (h *HeldOut) Episodes() (sim.Config, int) { return h.env.Config(), h.episodes }
 
-// knower is a policy that reads the typical pods.
-type knower interface {
-	Know(t *fragmentation.Typical)
-}
-
 // Evaluate plays every episode with p, which takes the best-scored node at each decision.
 // Heuristics with integer scores tie often; randomTies draws among the best, as kube-scheduler
 // does.
 func (h *HeldOut) Evaluate(p policy.Policy, randomTies bool) (Score, error) {
 	var s Score
-	if q, reads := p.(knower); reads {
-		q.Know(h.env.Typical())
-	}
 	for i := range uint64(h.episodes) {
 		seed := heldOutSeed + h.first + i
 		o, err := eval.Play(h.env, seed, p, eval.Contender{RandomTies: randomTies}.Ties(seed))

@@ -44,7 +44,7 @@ type Settings struct {
 // which the learner's part grows, visits the states (as in DAgger, Ross et al. 2011). For the next
 // Warmup of the steps only the critic learns, until it knows the value of the cloned policy.
 type Imitation struct {
-	Teacher string  `json:"teacher" flag:"teacher" usage:"policy to imitate: the name of a heuristic, the file of a linear policy, or two shipped networks such as gpu-gnn+rule"`
+	Teacher string  `json:"teacher" flag:"teacher" usage:"policy to imitate: the name of a heuristic, or the file of a linear policy or network"`
 	Share   float64 `json:"share"` // share of the steps that imitate the teacher; 0 for none
 
 	Margin       float64 `json:"margin"`       // lead over the other nodes that the margin loss demands for the teacher's choice, in units of Q

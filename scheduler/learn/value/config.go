@@ -282,12 +282,12 @@ func TypicalPods(family []Workload) *checkpoint.TypicalPods {
 			all = append(all, fragmentation.Demand{Requests: p.Requests(), Models: p.Models, Count: 1 / float64(len(w.Pods))})
 		}
 	}
-	out.Pods = Listed(fragmentation.NewTypical(all))
+	out.Pods = listed(fragmentation.NewTypical(all))
 	return out
 }
 
-// Listed returns typical pods as they lie beside a checkpoint, the most frequent first.
-func Listed(typical *fragmentation.Typical) (out []checkpoint.TypicalPod) {
+// listed returns typical pods as they lie beside a checkpoint, the most frequent first.
+func listed(typical *fragmentation.Typical) (out []checkpoint.TypicalPod) {
 	for _, p := range typical.Pods() {
 		t := checkpoint.TypicalPod{MilliCPU: p.MilliCPU, GPU: p.Devices, GPUModels: p.Models, Frequency: p.Frequency}
 		if p.Milli < cluster.DeviceMilli {

@@ -73,7 +73,7 @@ func (f *filler) offersTo(model string, access fragmentation.Access) [][]int32 {
 // that are offered is taken if it fits. It is the mean over the fills. Pods without devices are not offered, because other nodes serve them
 // unless all are full.
 func (f *filler) idle(s *state) float32 {
-	_, before := s.devices()
+	before := s.idle()
 	lists := f.offersTo(s.model, s.access)
 	if before == 0 || len(lists) == 0 {
 		return float32(before) / cluster.DeviceMilli

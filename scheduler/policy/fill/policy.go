@@ -4,8 +4,11 @@ import (
 	"math"
 	"slices"
 
+	"gnnsched/gnn/feature"
+	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
+	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/policy"
 )
 
@@ -16,17 +19,19 @@ import (
 // decisions, a decision mostly looks up states.
 type Policy struct {
 	name     string
-	typical  *fragmentation.Typical
+	encoder  *encode.Stars
+	node     graph.GPUNode // scratch
 	ordinary policy.Policy // for pods without devices
 	filler   *filler
-	reserve  *reserve // prices at the decision
-	now      int64    // number of the decision, from 1
+	reserve  *encode.Reserve // prices at the decision
+	now      int64           // number of the decision, from 1
 
 	states     states
 	placements cluster.Cache[placement]
 	after      []int32 // states after placements
 	rows       []int32 // of the candidates without devices
 	scores     []float32
+	scored     []float32 // of all candidates of the last Score
 }
 
 // placement holds the states of a node before and after a pod's placement.
@@ -44,7 +49,7 @@ const (
 // New returns a policy for a workload with the given typical pods, which are nil if they are not known. Where no node has devices it is the
 // policy for ordinary pods.
 func New(name string, typical *fragmentation.Typical, ordinary policy.Policy) *Policy {
-	p := &Policy{name: name, typical: typical, ordinary: ordinary, filler: newFiller(typical), reserve: newReserve(typical)}
+	p := &Policy{name: name, encoder: encode.NewStars(feature.DefaultGPU(), typical), ordinary: ordinary, filler: newFiller(typical)}
 	p.forget()
 	return p
 }
@@ -63,7 +68,7 @@ func (p *Policy) Name() string { return p.name }
 func (p *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
 	p.begin(s)
 	column := p.placements.Column(pod.Requests, len(s.Nodes))
-	ordinary, idle := false, p.reserve.idleShare()
+	ordinary, idle := false, p.encoder.IdleShare()
 	packing := float32(packing * idle * idle)
 	for i, v := range candidates {
 		n, e := s.Nodes[v], &column[v]
@@ -77,9 +82,12 @@ func (p *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 		left := float32(n.IdleGPUMilli()-pod.Requests.TotalGPUMilli()) / cluster.DeviceMilli
 		scores[i] = p.value(e.Value.before) - p.lowestAfter(&e.Value) - packing*left
 	}
-	if ordinary && pod.Requests.TotalGPUMilli() == 0 {
-		return p.scoreOrdinary(s, pod, candidates, scores)
+	if p.rows = p.rows[:0]; ordinary && pod.Requests.TotalGPUMilli() == 0 {
+		if err := p.scoreOrdinary(s, pod, candidates, scores); err != nil {
+			return err
+		}
 	}
+	p.scored = append(p.scored[:0], scores...)
 	return nil
 }
 
@@ -92,7 +100,6 @@ const above = 100
 
 // scoreOrdinary lets another policy choose among the nodes without devices for a pod that requests none.
 func (p *Policy) scoreOrdinary(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
-	p.rows = p.rows[:0]
 	for _, v := range candidates {
 		if !hasDevices(s.Nodes[v]) {
 			p.rows = append(p.rows, v)
@@ -122,7 +129,8 @@ func (p *Policy) begin(s *cluster.Snapshot) {
 		p.forget()
 	}
 	p.now++
-	p.reserve.look(s.Nodes)
+	p.encoder.Features(s.Nodes)
+	p.reserve = p.encoder.Reserve()
 }
 
 // place finds the states of n before and after the placement of a pod that requests r.
@@ -158,9 +166,8 @@ func (p *Policy) Reading(s *cluster.Snapshot, pod *cluster.Pod, candidates []int
 	if !e.Valid(s.Nodes[candidates[i]]) {
 		return nil
 	}
-	return &policy.Reading{
-		Kind: policy.ValueReading, Features: policy.Numbers{p.value(e.Value.before), p.lowestAfter(&e.Value)},
-	}
+	after := p.lowestAfter(&e.Value)
+	return &policy.Reading{Kind: policy.ValueReading, Features: policy.Numbers{p.scored[i] + after, after}}
 }
 
 // Devices implements policy.DeviceChooser, for the cluster of the last call of Score. Before the
@@ -198,9 +205,10 @@ func (p *Policy) firstWay(n *cluster.Node, r cluster.Resources, ways cluster.Dev
 // state returns the number of the state of n after a pod that requests r is placed on the devices.
 func (p *Policy) state(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) int32 {
 	x := stateOf(n, r, on)
-	x.access = p.typical.Access(n)
+	x.access = p.encoder.Access(n)
 	return p.states.find(x, func() worth {
-		return worth{idle: p.filler.idle(&x), held: p.reserve.held(n, &x)}
+		p.encoder.Node(&p.node, n, r, on)
+		return worth{idle: p.filler.idle(&x), held: p.encoder.Held()}
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
+	"gnnsched/scheduler/encode"
 )
 
 // state is everything that a node's value depends on.
@@ -33,14 +34,12 @@ func stateOf(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) state {
 	return s
 }
 
-// devices returns how many devices are idle, and the thousandths that are idle of all devices.
-func (s *state) devices() (whole int, idle int64) {
+// idle returns the thousandths that are idle of all devices.
+func (s *state) idle() (milli int64) {
 	for _, room := range s.rooms[:s.known] {
-		if idle += int64(room); room == cluster.DeviceMilli {
-			whole++
-		}
+		milli += int64(room)
 	}
-	return whole, idle
+	return milli
 }
 
 // states numbers states, keeps what they are worth, and their values for one decision.
@@ -52,7 +51,7 @@ type states struct {
 // worth is what a state is worth.
 type worth struct {
 	idle float32 // devices that stay idle
-	held held
+	held encode.Held
 
 	value float32 // at the decision
 	at    int64   // the decision; 0: none
@@ -72,10 +71,10 @@ func (s *states) find(x state, add func() worth) int32 {
 }
 
 // value returns how many devices of a node in a state stay idle, minus what it is worth to the reserve, at decision now.
-func (s *states) value(id int32, now int64, r *reserve) float32 {
+func (s *states) value(id int32, now int64, r *encode.Reserve) float32 {
 	x := &s.list[id]
 	if x.at != now {
-		x.value, x.at = x.idle-float32(r.worth(&x.held)), now
+		x.value, x.at = x.idle-float32(r.Worth(&x.held)), now
 	}
 	return x.value
 }

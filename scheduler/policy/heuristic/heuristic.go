@@ -37,8 +37,7 @@ const (
 	// hasState is for policies whose choice depends on more than the cluster's state.
 	hasState = "it chooses by a state of its own, which a network does not see and --resume does not restore"
 	// needsGPUs is for policies for clusters with GPUs.
-	needsGPUs = "it scores GPUs only; gnntrain gpu trains networks for GPU clusters, and begins with fgd, " +
-		"and networks for mixed clusters imitate a pair such as gpu-gnn+rule"
+	needsGPUs = "it scores GPUs only; gnntrain gpu trains networks for GPU clusters, and begins with fgd"
 )
 
 // family is a group of heuristics whose names end in a parameter, such as "greedy:balance".

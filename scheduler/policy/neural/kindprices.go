@@ -87,7 +87,7 @@ func (p *kindPrices) Prices(s *cluster.Snapshot, t *supply.Table) ([]float64, er
 // exp returns the exponential of the network's output for a kind with so many places more: of a value, what its pods wait for in percent of
 // the cluster.
 func (p *kindPrices) exp(k int, more float64) float64 {
-	p.stars.Star(&p.star, k, more)
+	p.stars.star(&p.star, k, more)
 	p.session.Node(p.phi, &p.star)
 	value := float64(infer.Dot(p.phi, p.psi))
 	if math.IsInf(value, 0) {
@@ -110,7 +110,7 @@ func NewKindStars(layout *feature.Layout, hears bool) *KindStars {
 	return &KindStars{layout: layout, hears: hears}
 }
 
-// Look makes Star and Cluster encode the nodes of a table that is up to date.
+// Look makes star and Cluster encode the nodes of a table that is up to date.
 func (e *KindStars) Look(t *supply.Table) {
 	requested, nodes := t.Requested, float64(t.Available)
 	e.sums = feature.Kinds{
@@ -133,8 +133,8 @@ func (e *KindStars) Look(t *supply.Table) {
 	}
 }
 
-// Star encodes a kind with so many places more or fewer than there are.
-func (e *KindStars) Star(g *graph.GPUNode, k int, more float64) {
+// star encodes a kind with so many places more or fewer than there are.
+func (e *KindStars) star(g *graph.GPUNode, k int, more float64) {
 	x := e.kinds[k]
 	x.Free = max(x.Free+more, 0)
 	width := e.layout.Widths.Node
@@ -161,7 +161,7 @@ func (e *KindStars) Cluster() []float32 {
 func (e *KindStars) All(more func(k int) float64) []graph.GPUNode {
 	out := make([]graph.GPUNode, len(e.kinds))
 	for k := range out {
-		e.Star(&out[k], k, more(k))
+		e.star(&out[k], k, more(k))
 	}
 	return out
 }

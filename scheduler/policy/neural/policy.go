@@ -70,13 +70,12 @@ type GraphPolicy struct {
 
 func newGraph(name string, net *infer.Network, typical *fragmentation.Typical) *GraphPolicy {
 	l := &GraphPolicy{name: name, encoder: encode.New(net.Layout()), session: net.NewSession()}
-	l.encoder.Know(typical)
 	return l
 }
 
 // Devices implements policy.DeviceChooser.
 func (l *GraphPolicy) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
-	return l.encoder.Devices(n, pod.Requests)
+	return n.ChooseDevices(pod.Requests)
 }
 
 // Name implements policy.Policy.

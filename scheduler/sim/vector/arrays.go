@@ -337,7 +337,6 @@ func newWorld(env *sim.Env, o Options, i int) *world {
 	}
 	if o.Layout != nil {
 		w.encoder = encode.New(o.Layout)
-		w.encoder.Know(env.Typical())
 		w.graph = w.encoder.Graph()
 	}
 	return w
@@ -376,7 +375,7 @@ func (w *world) begin() error {
 // step places the pod at hand.
 func (w *world) step(choice int) {
 	node := w.env.Snapshot().Nodes[w.env.Candidates()[choice]]
-	on := w.encoder.Devices(node, w.env.Pending().Requests)
+	on := node.ChooseDevices(w.env.Pending().Requests)
 	if w.watch != nil {
 		w.watch(choice, on)
 	}

@@ -100,9 +100,7 @@ func newSingle(t *testing.T, c sim.Config, l *feature.Layout, seed uint64) *sing
 	env, err := sim.New(c)
 	fatal.If(t, err)
 	fatal.If(t, env.Reset(seed))
-	s := &single{env, encode.New(l)}
-	s.encoder.Know(env.Typical())
-	return s
+	return &single{env, encode.New(l)}
 }
 
 func (s *single) choose(rng *rand.Rand) int64 {
@@ -118,7 +116,7 @@ func (s *single) step(choice int) float64 {
 		return 0
 	}
 	n := s.env.Snapshot().Nodes[s.env.Candidates()[choice]]
-	return s.env.StepOn(choice, s.encoder.Devices(n, s.env.Pending().Requests))
+	return s.env.StepOn(choice, n.ChooseDevices(s.env.Pending().Requests))
 }
 
 // compare checks what environment i of the batch shows.

@@ -1,30 +1,23 @@
-package fill
+package encode
 
 import (
 	"math"
 	"testing"
 
+	"gnnsched/gnn/feature"
+	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
 )
 
-// gpuNode returns a node of a GPU model with the used thousandths of each device.
-func gpuNode(model string, used ...int64) *cluster.Node {
-	return &cluster.Node{
-		Version: cluster.NextVersion(), GPUModel: model, GPUs: used,
-		Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 100 << 30, GPU: int64(len(used)), Pods: 100},
-	}
-}
-
-// worthOf returns what node i is worth in a cluster, for a workload.
-func worthOf(demand []fragmentation.Demand, nodes []*cluster.Node, i int) float64 {
-	typical := fragmentation.NewTypical(demand)
-	r := newReserve(typical)
-	r.look(nodes)
-	x := stateOf(nodes[i], cluster.Resources{}, 0)
-	x.access = typical.Access(nodes[i])
-	h := r.held(nodes[i], &x)
-	return r.worth(&h)
+// worth returns what node i is worth in a cluster, for a workload.
+func worth(demand []fragmentation.Demand, nodes []*cluster.Node, i int) float64 {
+	e := NewStars(feature.DefaultGPU(), fragmentation.NewTypical(demand))
+	e.Features(nodes)
+	var g graph.GPUNode
+	e.Node(&g, nodes[i], cluster.Resources{}, 0)
+	held := e.Held()
+	return e.Reserve().Worth(&held)
 }
 
 func TestReserve(t *testing.T) {
@@ -67,7 +60,7 @@ func TestReserve(t *testing.T) {
 		"without devices":        {named, []*cluster.Node{gpuNode("T4", 1000), other}, 0},
 		"a cluster that is full": {named, []*cluster.Node{gpuNode("T4", 1000)}, 0},
 	} {
-		if got := worthOf(x.demand, x.nodes, 0); math.Abs(got-x.want) > 1e-9 {
+		if got := worth(x.demand, x.nodes, 0); math.Abs(got-x.want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", name, got, x.want)
 		}
 	}
@@ -102,7 +95,7 @@ func TestReserveForPodsWithoutTolerations(t *testing.T) {
 		"pods without GPUs, aside": {[]fragmentation.Demand{{Requests: cluster.Resources{MilliCPU: 1000, Pods: 1}, Count: 9},
 			{Requests: one, Tolerations: tolerate, Count: 1}}, []*cluster.Node{free, tainted}, 0},
 	} {
-		if got := worthOf(x.demand, x.nodes, 0); math.Abs(got-x.want) > 1e-9 {
+		if got := worth(x.demand, x.nodes, 0); math.Abs(got-x.want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", name, got, x.want)
 		}
 	}
@@ -136,7 +129,7 @@ func TestReserveWhereCPURunsOut(t *testing.T) {
 		"no devices at all":  {with(10), []*cluster.Node{gpuNode("T4", 1000), gpuNode("T4", 1000)}, 0},
 		"no pods with a GPU": {with(10)[2:], []*cluster.Node{free, free}, 0},
 	} {
-		if got := worthOf(x.demand, x.nodes, 0); math.Abs(got-x.want) > 1e-9 {
+		if got := worth(x.demand, x.nodes, 0); math.Abs(got-x.want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", name, got, x.want)
 		}
 	}
@@ -159,7 +152,7 @@ func TestReserveForRarePods(t *testing.T) {
 		nodes = append(nodes, used)
 	}
 	// The slot lasts 8 / (8/207) = 207 devices' time, less than the 288 idle ones.
-	if got := worthOf(demand, nodes, 0); got != 8 {
+	if got := worth(demand, nodes, 0); got != 8 {
 		t.Errorf("%v, want 8", got)
 	}
 }
