@@ -119,7 +119,7 @@ func TestGraph(t *testing.T) {
 	needNumPy(t)
 	const text = `
 import numpy as np
-OBSERVATION = {"features": ["base", "whole", "devices"], "graph": True, "raw": True}
+OBSERVATION = {"features": ["base", "whole"], "graph": True, "raw": True}
 def begin(info):
     global cpu
     cpu = info["names"]["candidate"].index("cpu")

@@ -27,10 +27,10 @@ var (
 
 // byArrivals is the prices of the rule price. A place for pods of a kind costs
 //
-//	π = 10 arrived / (1 + free places)²
+//	π = nodes / 5 · arrived / (1 + free places)²
 //
 // with arrivals as a share of all: about what it adds to the sum over the kinds of arrived / (1 + free places) if the place is lost. The
-// factor makes prices about as large as the networks'.
+// factor makes prices about as large as the networks' on clusters of all sizes.
 type byArrivals struct{ prices []float64 }
 
 // Prices implements supply.Pricer.
@@ -39,7 +39,7 @@ func (p *byArrivals) Prices(_ *cluster.Snapshot, t *supply.Table) ([]float64, er
 	arrived := each.Sum(t.Kinds, func(k *cluster.Kind) float64 { return k.Arrived })
 	for i, k := range t.Kinds {
 		free := 1 + t.Totals[i].Free
-		p.prices = append(p.prices, 10*k.Arrived/max(arrived, 1)/(free*free))
+		p.prices = append(p.prices, t.Nodes/5*k.Arrived/max(arrived, 1)/(free*free))
 	}
 	return p.prices, nil
 }

@@ -28,13 +28,14 @@ type Policy struct {
 	supply Table
 	prices Prices
 	costs  []float64 // of the candidates
+	small  float64   // smallCost, in percent of the cluster
 	priced bool      // whether the last decision had costs
 }
 
 const (
-	partWeight  = 0.37 // of room that is no whole place, if the kind may run on all nodes
-	priceWeight = 24   // of the cost's logarithm, in scores of linear
-	smallCost   = 3e-4 // of placements that differ by less, linear decides: with room for all, nodes are to be loaded evenly
+	partWeight  = 0.37  // of room that is no whole place, if the kind may run on all nodes
+	priceWeight = 24    // of the cost's logarithm, in scores of linear
+	smallCost   = 0.015 // in percent of a node: of placements that differ by less, linear decides, so that nodes are loaded evenly if all have room
 )
 
 // New returns a policy with a name.
@@ -57,8 +58,9 @@ func (p *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	}
 	p.costs = slices.Grow(p.costs[:0], len(candidates))[:len(candidates)]
 	p.supply.Cost(s, candidates, &pod.Requests, p.prices, p.costs)
+	p.small = smallCost / max(p.supply.Nodes, 1)
 	for i, cost := range p.costs {
-		scores[i] -= float32(priceWeight * math.Log(cost+smallCost))
+		scores[i] -= float32(priceWeight * math.Log(cost+p.small))
 	}
 	return nil
 }
@@ -83,7 +85,7 @@ func (p *Policy) Reading(s *cluster.Snapshot, pod *cluster.Pod, candidates []int
 	if r == nil || !p.priced {
 		return r
 	}
-	r.Features, r.Weights = append(r.Features, float32(math.Log(p.costs[i]+smallCost))), append(r.Weights, -priceWeight)
+	r.Features, r.Weights = append(r.Features, float32(math.Log(p.costs[i]+p.small))), append(r.Weights, -priceWeight)
 	arrived := each.Sum(p.supply.Kinds, func(k *cluster.Kind) float64 { return k.Arrived })
 	takes := p.supply.Takes(s, candidates[i], pod.Requests)
 	var order []int

@@ -57,7 +57,7 @@ func TestAgreesWithTheSimulator(t *testing.T) {
 		threads  int
 	}{
 		{"mixed", nil, false, false, 2}, {"mixed", nil, true, false, 2}, {"mixed", []string{"base", "whole"}, false, true, 2},
-		{"lossy", nil, true, true, 1}, {"mixed-gpu95", []string{"base", "whole", "devices"}, true, false, 3},
+		{"lossy", nil, true, true, 1}, {"mixed-gpu95", []string{"base", "whole"}, true, false, 3},
 		{"traffic", []string{"base", "traffic"}, false, true, 2},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
