@@ -15,10 +15,10 @@ import (
 	"gnnsched/scheduler/policy/supply"
 )
 
-// kindPrices is the prices of places by a network on the graph of kinds. With the head actor-critic the actor's output is the logarithm of
-// PriceScale times the price. With the head dqn the output is the logarithm of what a kind's pods will wait for, and the price is by how much
-// that rises if one more place is lost. A network that hears nothing of places takes all that they will wait for, divided by manyPlaces. It
-// is not safe for concurrent use.
+// kindPrices is the prices of places by a network on the graph of kinds. With the head actor-critic the actor's output is the logarithm
+// of PriceScale times the price. With the head dqn the output is the logarithm of what a kind's pods will wait for, and the price is by how
+// much that rises if one more place is lost. A network that hears nothing of places takes all that they will wait for, divided by
+// manyPlaces. It is not safe for concurrent use.
 type kindPrices struct {
 	stars   *KindStars
 	slope   bool    // whether the price is the difference of two values: with one place less, and without

@@ -17,10 +17,10 @@ type Pricer interface {
 	Prices(s *cluster.Snapshot, t *Table) ([]float64, error)
 }
 
-// Policy scores by what a placement takes from the kinds of pods that arrive, and as linear where that is next to nothing. A placement
-// costs the price of a kind for each place that it takes from the kind, and a part of the price for the room that it takes, in places of the
-// kind, although no whole place is lost: such room becomes a place when other pods leave. The fewer nodes a kind has, the larger the part.
-// Where nobody counts pods (cluster.Demand), the policy is linear.
+// Policy scores by what a placement takes from the kinds of pods that arrive, and as linear where that is next to nothing, so that nodes
+// are loaded evenly while all have room. A placement costs the price of a kind for each place that it takes from the kind, and a part of
+// the price for the room that it takes, in places of the kind, although no whole place is lost: such room becomes a place when other pods
+// leave. The fewer nodes a kind has, the larger the part. Where nobody counts pods (cluster.Demand), the policy is linear.
 type Policy struct {
 	name   string
 	linear *linear.Policy
@@ -35,7 +35,7 @@ type Policy struct {
 const (
 	partWeight  = 0.37  // of room that is no whole place, if the kind may run on all nodes
 	priceWeight = 24    // of the cost's logarithm, in scores of linear
-	smallCost   = 0.015 // in percent of a node: of placements that differ by less, linear decides, so that nodes are loaded evenly if all have room
+	smallCost   = 0.015 // in percent of a node: of placements that differ by less, linear decides
 )
 
 // New returns a policy with a name.
