@@ -132,6 +132,9 @@ gpu() {
 	OPENB_DATA=$OPENB PUBLISHED=all go test ./scheduler/eval -run TestPublishedFigures -count 1 -timeout 2h
 	openb published allocation130,allocation100 10 'openb:*' $rules,random
 	openb curve "$(at allocation 60 80 90 95 100 110 130 150),$(at bound 95 100 130)" 10 'openb:*' $rules,gpu-gnn
+	for load in cpu100 default gpushare40 gpuspec10 multigpu20; do
+		play openb.csv fill "$(at allocation 80 95 100 130 150)" 'make results-gpu OPENB=DIR' "${SEEDS:-10}" 42 --data "$OPENB" --scenario openb:$load --policies gpu-gnn,fgd,gpu-fill
+	done
 	openb claims "$(at allocation 60 80 90 95 100 110 130),$(at left 90 95)" 10 openb:default \
 		first-fit:kube-scheduler,kube-scheduler,fgd,first-fit:fgd,gpu-best-fit,first-fit:gpu-best-fit,gpu-gnn,first-fit:gpu-gnn
 	openb ablation "$(at allocation 95 100 130)" 4 'openb:*' fgd $(for n in gpu-linear gpu-dqn gpu-acgnn; do echo --checkpoint $n=.cache/ablation/$n.safetensors; done) # make ablation OPENB=DIR
