@@ -7,23 +7,18 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/gnn/torch"
 	"gnnsched/internal/fatal"
-	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/neural"
-	"gnnsched/scheduler/sim"
-	"gnnsched/workload"
 )
 
 // short returns the configuration of a run of seconds by deep Q-learning.
