@@ -220,11 +220,40 @@ func (f upstreamFirstFit) PreferenceWeights() preference.Weights {
 // different if they leave n in different states. Only a share of a device has more than one way,
 // or none if no device has room for it.
 func DeviceWays(n *cluster.Node, r cluster.Resources) (ways []cluster.DeviceSet) {
-	if r.GPUMilli == 0 || !n.HasDevices() {
-		return []cluster.DeviceSet{n.ChooseDevices(r)}
-	}
-	for rest := n.DistinctDevices(r.GPUMilli); rest != 0; rest &= rest - 1 {
-		ways = append(ways, rest.First())
+	for rest := Ways(n, r); rest != 0; rest &= rest - 1 {
+		ways = append(ways, FirstWay(n, r, rest))
 	}
 	return ways
+}
+
+// Ways returns one bit for each of DeviceWays, without allocating memory.
+func Ways(n *cluster.Node, r cluster.Resources) cluster.DeviceSet {
+	if r.GPUMilli > 0 && n.HasDevices() {
+		return n.DistinctDevices(r.GPUMilli)
+	}
+	return 1
+}
+
+// FirstWay returns the devices of the first of some Ways.
+func FirstWay(n *cluster.Node, r cluster.Resources, ways cluster.DeviceSet) cluster.DeviceSet {
+	if r.GPUMilli > 0 && n.HasDevices() {
+		return ways.First()
+	}
+	return n.ChooseDevices(r)
+}
+
+// Rooms returns the thousandths that are left of each of n's devices, descending, once a pod that requests r runs on some of them.
+func Rooms(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (rooms [cluster.MaxDevices]int16) {
+	_, milli := fragmentation.Devices(r)
+	for i, used := range n.GPUs {
+		if on.Has(i) {
+			used += milli
+		}
+		room, j := int16(max(cluster.DeviceMilli-used, 0)), i
+		for ; j > 0 && rooms[j-1] < room; j-- {
+			rooms[j] = rooms[j-1]
+		}
+		rooms[j] = room
+	}
+	return rooms
 }

@@ -23,7 +23,7 @@ type filler struct {
 	leastCPU, leastMilli int64 // that a pod requests
 }
 
-// offer is what decides which pods may run on a node.
+// offer holds what decides which pods a node is offered: those that may run there.
 type offer struct {
 	model  string
 	access fragmentation.Access

@@ -136,8 +136,8 @@ func (p *Policy) begin(s *cluster.Snapshot) {
 // place finds the states of n before and after the placement of a pod that requests r.
 func (p *Policy) place(n *cluster.Node, r cluster.Resources) placement {
 	x := placement{before: p.state(n, cluster.Resources{}, 0), from: int32(len(p.after))}
-	for rest := ways(n, r); rest != 0; rest &= rest - 1 {
-		p.after = append(p.after, p.state(n, r, p.firstWay(n, r, rest)))
+	for rest := policy.Ways(n, r); rest != 0; rest &= rest - 1 {
+		p.after = append(p.after, p.state(n, r, policy.FirstWay(n, r, rest)))
 	}
 	if int32(len(p.after)) == x.from { // another pod took the room
 		p.after = append(p.after, p.state(n, r, n.ChooseDevices(r)))
@@ -177,29 +177,13 @@ func (p *Policy) Devices(n *cluster.Node, pod *cluster.Pod) (on cluster.DeviceSe
 		return n.ChooseDevices(pod.Requests)
 	}
 	best := float32(math.Inf(1))
-	for rest := ways(n, pod.Requests); rest != 0; rest &= rest - 1 {
-		devices := p.firstWay(n, pod.Requests, rest)
+	for rest := policy.Ways(n, pod.Requests); rest != 0; rest &= rest - 1 {
+		devices := policy.FirstWay(n, pod.Requests, rest)
 		if v := p.value(p.state(n, pod.Requests, devices)); v < best {
 			best, on = v, devices
 		}
 	}
 	return on
-}
-
-// ways returns one bit for each way of policy.DeviceWays, without allocating memory.
-func ways(n *cluster.Node, r cluster.Resources) cluster.DeviceSet {
-	if r.GPUMilli > 0 && n.HasDevices() {
-		return n.DistinctDevices(r.GPUMilli)
-	}
-	return 1
-}
-
-// firstWay returns the devices of the first of the ways.
-func (p *Policy) firstWay(n *cluster.Node, r cluster.Resources, ways cluster.DeviceSet) cluster.DeviceSet {
-	if r.GPUMilli > 0 && n.HasDevices() {
-		return ways.First()
-	}
-	return n.ChooseDevices(r)
 }
 
 // state returns the number of the state of n after a pod that requests r is placed on the devices.

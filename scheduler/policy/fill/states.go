@@ -6,6 +6,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/encode"
+	"gnnsched/scheduler/policy"
 )
 
 // state is everything that a node's value depends on.
@@ -20,17 +21,7 @@ type state struct {
 // stateOf returns the state of n after a pod that requests r is placed on the devices, without its access.
 func stateOf(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) state {
 	s := state{free: cluster.Resources{MilliCPU: n.Free().MilliCPU - r.MilliCPU}, model: n.GPUModel, known: int8(len(n.GPUs))}
-	_, milli := fragmentation.Devices(r)
-	for i, used := range n.GPUs {
-		if on.Has(i) {
-			used += milli
-		}
-		room, j := int16(max(cluster.DeviceMilli-used, 0)), i
-		for ; j > 0 && s.rooms[j-1] < room; j-- {
-			s.rooms[j] = s.rooms[j-1]
-		}
-		s.rooms[j] = room
-	}
+	s.rooms = policy.Rooms(n, r, on)
 	return s
 }
 
@@ -48,7 +39,7 @@ type states struct {
 	list []worth // by state
 }
 
-// worth is what a state is worth.
+// worth holds the parts of a state's value.
 type worth struct {
 	idle float32 // devices that stay idle
 	held encode.Held

@@ -151,8 +151,8 @@ func (p *GPUPolicy) begin(s *cluster.Snapshot) {
 // place finds the states of n before and after the placement of a pod that requests r.
 func (p *GPUPolicy) place(n *cluster.Node, r cluster.Resources) placement {
 	x := placement{before: p.state(n, cluster.Resources{}, 0), from: int32(len(p.after))}
-	for rest := ways(n, r); rest != 0; rest &= rest - 1 {
-		p.after = append(p.after, p.state(n, r, p.firstWay(n, r, rest)))
+	for rest := policy.Ways(n, r); rest != 0; rest &= rest - 1 {
+		p.after = append(p.after, p.state(n, r, policy.FirstWay(n, r, rest)))
 	}
 	if int32(len(p.after)) == x.from { // another pod took the room
 		p.after = append(p.after, p.state(n, r, n.ChooseDevices(r)))
@@ -178,7 +178,7 @@ func (p *GPUPolicy) Reading(s *cluster.Snapshot, pod *cluster.Pod, candidates []
 		return nil
 	}
 	on := n.ChooseDevices(pod.Requests)
-	if ways(n, pod.Requests) != 0 {
+	if policy.Ways(n, pod.Requests) != 0 {
 		on = p.Devices(n, pod)
 	}
 	before, after := p.encoder.Vertex(n, cluster.Resources{}, 0), p.encoder.Vertex(n, pod.Requests, on)
@@ -193,29 +193,13 @@ func (p *GPUPolicy) Devices(n *cluster.Node, pod *cluster.Pod) (on cluster.Devic
 		return n.ChooseDevices(pod.Requests)
 	}
 	best := math.Inf(1)
-	for rest := ways(n, pod.Requests); rest != 0; rest &= rest - 1 {
-		devices := p.firstWay(n, pod.Requests, rest)
+	for rest := policy.Ways(n, pod.Requests); rest != 0; rest &= rest - 1 {
+		devices := policy.FirstWay(n, pod.Requests, rest)
 		if v := p.value(p.state(n, pod.Requests, devices)); v < best {
 			best, on = v, devices
 		}
 	}
 	return on
-}
-
-// ways returns one bit for each way of policy.DeviceWays, without allocating memory.
-func ways(n *cluster.Node, r cluster.Resources) cluster.DeviceSet {
-	if r.GPUMilli > 0 && n.HasDevices() {
-		return n.DistinctDevices(r.GPUMilli)
-	}
-	return 1
-}
-
-// firstWay returns the devices of the first of the ways.
-func (p *GPUPolicy) firstWay(n *cluster.Node, r cluster.Resources, ways cluster.DeviceSet) cluster.DeviceSet {
-	if r.GPUMilli > 0 && n.HasDevices() {
-		return ways.First()
-	}
-	return n.ChooseDevices(r)
 }
 
 // state returns the number of the state of n after a pod that requests r is placed on the devices.
@@ -254,17 +238,7 @@ type gpuState struct {
 func stateOf(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) gpuState {
 	s := gpuState{free: n.Free().Minus(r), allocatable: n.Allocatable, model: n.GPUModel}
 	s.free.Pods, s.free.GPU, s.free.GPUMilli = 0, 0, 0 // rooms describes the GPUs
-	_, milli := fragmentation.Devices(r)
-	for i, used := range n.GPUs {
-		if on.Has(i) {
-			used += milli
-		}
-		room, j := int16(max(cluster.DeviceMilli-used, 0)), i
-		for ; j > 0 && s.rooms[j-1] < room; j-- {
-			s.rooms[j] = s.rooms[j-1]
-		}
-		s.rooms[j] = room
-	}
+	s.rooms = policy.Rooms(n, r, on)
 	return s
 }
 
