@@ -237,7 +237,7 @@ func TestConfigExcludesFlags(t *testing.T) {
 	file := write(t, "config.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"))
 	beside := []string{"config", "print-config", "bind-address", "port", "feature-gates"}
 	for _, variant := range server.Variants {
-		for _, f := range slices.Concat(runFlags(variant), learn.SchedulerFlags(variant)) {
+		for _, f := range slices.Concat(runFlags(variant), learn.SchedulerFlags()) {
 			name := f.Names()[0]
 			if slices.Contains(beside, name) {
 				continue

@@ -72,20 +72,20 @@ func TestLearnFlags(t *testing.T) {
 	if a := learnArgs(t, "rungnn"); a.Learn != nil {
 		t.Errorf("without --learn: %+v", a.Learn)
 	}
-	file := saved(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}, "pack")
-	a := learnArgs(t, "rungnn", "--learn", "--checkpoint", file, "--init_epsi", "1.0", "--epsi_decay=0.995", "--gamma", "0.99", "--batch_size",
-		"200", "--hidden_layers", "8")
-	if a.Checkpoint != file || a.Learn.InitEpsilon != 1 || a.Learn.EpsilonDecay != 0.995 || a.Learn.FinalEpsilon != 0.01 ||
-		a.Learn.Objective != "pack" {
+	file := saved(t, checkpoint.Architecture{Graph: checkpoint.KindsGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}, "waiting")
+	a := learnArgs(t, "rungnn", "--learn", "--checkpoint", file, "--init_epsi", "1.0", "--epsi_decay=0.995", "--learning_rate", "0.001",
+		"--replay_buffer_size", "2000", "--hidden_layers", "8", "--guard-episodes", "2")
+	if a.Checkpoint != file || a.Learn.InitEpsilon != 1 || a.Learn.EpsilonDecay != 0.995 || a.Learn.FinalEpsilon != 0.01 {
 		t.Errorf("arguments %+v, learn %+v", a, a.Learn)
 	}
-	want := program + " --online --init " + file + " --events " + stateDir() + "/rungnn-online --gamma=0.99 --batch-size=200"
+	want := program + " --online --init " + file + " --events " + stateDir() + "/rungnn-online --learning-rate=0.001 --replay-buffer-size=2000" +
+		" --guard-episodes=2"
 	if got := strings.Join(a.Learn.Trainer, " "); got != want {
 		t.Errorf("trainer %q, want %q", got, want)
 	}
-	for _, command := range [][]string{{"rundqn", "--learn"}, {"rundqn", "--learn", "--hidden-layers", "16"}} {
+	for _, command := range [][]string{{"rundqn", "--learn"}, {"runacgnn", "--learn"}, {"runacdqn", "--learn", "--hidden-layers", "8"}} {
 		a := learnArgs(t, command...)
-		if a.Checkpoint != stateDir()+"/rundqn-learned.safetensors" || a.Learn.Objective != "balance" {
+		if a.Checkpoint != stateDir()+"/"+command[0]+"-learned.safetensors" || a.Learn.InitEpsilon != 0.1 {
 			t.Errorf("%v: arguments %+v, learn %+v", command, a, a.Learn)
 		}
 		if _, err := os.Stat(a.Checkpoint); err == nil {
@@ -94,36 +94,13 @@ func TestLearnFlags(t *testing.T) {
 	}
 }
 
-// An actor-critic learns with hyperparameters of its own.
-func TestActorCriticLearns(t *testing.T) {
-	t.Chdir(t.TempDir())
-	program := trainerInPath(t)
-	if a := learnArgs(t, "runacgnn"); a.Learn != nil {
-		t.Errorf("without --learn: %+v", a.Learn)
-	}
-	for _, variant := range []string{"acgnn", "acdqn"} {
-		a := learnArgs(t, "run"+variant, "--learn")
-		if a.Checkpoint != stateDir()+"/run"+variant+"-learned.safetensors" || a.Learn.Objective != "balance" || a.Learn.InitEpsilon != 0 {
-			t.Errorf("%s: arguments %+v, learn %+v", variant, a, a.Learn)
-		}
-	}
-	a := learnArgs(t, "runacdqn", "--learn", "--hidden_layers", "16", "--actor_learning_rate", "0.002", "--critic-learning-rate=0.003", "--guard-episodes", "2")
-	want := program + " --online --init " + stateDir() + "/runacdqn-learned.safetensors --events " + stateDir() +
-		"/runacdqn-online --actor-learning-rate=0.002 --critic-learning-rate=0.003 --guard-episodes=2"
-	if got := strings.Join(a.Learn.Trainer, " "); got != want {
-		t.Errorf("trainer %q, want %q", got, want)
-	}
-}
-
 func TestLearnRefuses(t *testing.T) {
 	t.Chdir(t.TempDir())
-	gnn := checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}
-	file := saved(t, gnn, "balance")
+	gnn := checkpoint.Architecture{Graph: checkpoint.KindsGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}
+	file := saved(t, gnn, "waiting")
 	gnn.Head = checkpoint.ActorCritic
-	critic := saved(t, gnn, "balance")
-	peers := saved(t,
-		checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "traffic"}},
-		"balance")
+	critic := saved(t, gnn, "waiting")
+	other := saved(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}, "balance")
 	gpu := saved(t, checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8},
 		"gpu-allocation")
 	for _, c := range []struct {
@@ -132,21 +109,20 @@ func TestLearnRefuses(t *testing.T) {
 		want    string
 	}{
 		{"rungnn --learn", exit.Usage, "make trainer"},
-		{"runacgnn --learn --checkpoint " + peers, exit.Usage, "reads the peers of pods cannot learn"},
+		{"rungnn --learn --checkpoint " + other, exit.Checkpoint, "only a network on the graph of kinds"},
 		{"runacgnn --learn", exit.Usage, "make trainer"},
-		{"runacdqn --actor_learning_rate 0.002", exit.Usage, "add --learn"},
-		{"runacgnn --learn --init_epsi 1", exit.Usage, "init-epsi"},
+		{"runacdqn --learning_rate 0.002", exit.Usage, "add --learn"},
+		{"rungnn --learn --learning-rate 2", exit.Usage, "learningRate"},
 		{"rungnn --learn --gamma 2", exit.Usage, "gamma"},
-		{"rungnn --learn --critic-learning-rate 0.002", exit.Usage, "critic-learning-rate"},
 		{"rungnn --learn --policy best-fit", exit.Usage, "policy best-fit is a heuristic"},
 		{"rungnn --learn --profiles gnn,dqn", exit.Usage, "--learn describes one scheduler"},
 		{"rungnn --learn --config f", exit.Usage, "exclude each other"},
 		{"rungnn --init-epsi 1", exit.Usage, "add --learn"},
-		{"rungnn --profiles gnn --gamma 0.5", exit.Usage, "add --learn"},
+		{"rungnn --profiles gnn --learning-rate 0.5", exit.Usage, "add --learn"},
 		{"rungnn --learn --log-dir=", exit.Usage, "--checkpoint"},
 		{"rungnn --learn --checkpoint " + critic, exit.Checkpoint, "head"},
-		{"rungnn --learn --checkpoint " + gpu, exit.Checkpoint, "graph \"gpu\""},
-		{"rungnn --learn --profiles gpu-gnn --checkpoint " + file, exit.Usage, "graph \"gpu\""},
+		{"rungnn --learn --checkpoint " + gpu, exit.Checkpoint, "only a network on the graph of kinds"},
+		{"rungnn --learn --profiles gpu-gnn --checkpoint " + file, exit.Usage, "only a network on the graph of kinds"},
 		{"rungnn --learn --profiles fgd", exit.Usage, "heuristic"},
 		{"runacgnn --learn --checkpoint " + file, exit.Checkpoint, "head"},
 		{"rungnn --learn --checkpoint " + file + " --hidden-layers 32", exit.Usage, "has 8"},

@@ -108,7 +108,7 @@ func runCommands() []*ucli.Command {
 				runExample(v, "--policy crane-dynamic --usage metrics.k8s.io", "score by measured usage") +
 				runExample(v, "--policy greedy:traffic --traffic network.yaml", "near the pods that a pod talks to"),
 			Flags: cli.Grouped(append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(explain.RecordingFlags(), usageFlags(),
-				shadow.Flags(), shareFlags(), web.Flags(), learn.SchedulerFlags(v), cli.LogFlags())...),
+				shadow.Flags(), shareFlags(), web.Flags(), learn.SchedulerFlags(), cli.LogFlags())...),
 				cli.Group{Flags: "shadow share learn"},
 				cli.Group{Heading: "configuration", Flags: "config print-config scheduler-name deadline feature-gates"},
 				cli.Group{Heading: "preferences", Flags: "blend"},

@@ -179,7 +179,7 @@ func readRequest(c *ucli.Context, variant string) (request, error) {
 	if err := takeShare(c, &cfg); err != nil {
 		return r, err
 	}
-	if r.initial, err = learning(c, &cfg.Profiles[0], variant); err != nil {
+	if r.initial, err = learning(c, &cfg.Profiles[0]); err != nil {
 		return r, err
 	}
 	if err := cfg.Validate(); err != nil {
@@ -395,13 +395,9 @@ func usageConfig(c *ucli.Context) (*usage.Config, error) {
 
 // learnExamples are lines of the help.
 func learnExamples(variant string) string {
-	more := "--init-epsi 0.2 --learning-rate 0.0005"
-	if learn.Architecture(variant, 0).Head == checkpoint.ActorCritic {
-		more = "--actor-learning-rate 0.0003 --critic-learning-rate 0.001"
-	}
 	return runExample(variant, "--learn", "explore, and learn from every placement") +
 		runExample(variant, "--learn --checkpoint my.safetensors", "start from this file and update it") +
-		runExample(variant, "--learn --hidden-layers 32 "+more, "start from random weights")
+		runExample(variant, "--learn --hidden-layers 16 --init-epsi 0.2", "start from random weights")
 }
 
 // initialWeights are weights that a learning scheduler starts from, in a file that does not exist
@@ -413,8 +409,8 @@ type initialWeights struct {
 
 // learning makes a profile learn if the flags ask for it. It returns the weights to save before the scheduler starts, or nil if their file
 // exists.
-func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeights, error) {
-	if err := learn.CheckScheduler(c, variant); err != nil || !c.Bool(learn.Learn) {
+func learning(c *ucli.Context, p *server.Profile) (*initialWeights, error) {
+	if err := learn.CheckScheduler(c); err != nil || !c.Bool(learn.Learn) {
 		return nil, err
 	}
 	if p.Policy != "" {
@@ -433,7 +429,7 @@ func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeigh
 	if err != nil {
 		return nil, err
 	}
-	if err := setLearn(c, p, start.Manifest.Objective, variant); err != nil || !fresh {
+	if err := setLearn(c, p); err != nil || !fresh {
 		return nil, err
 	}
 	return &initialWeights{start, p.Checkpoint}, nil
@@ -442,16 +438,16 @@ func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeigh
 // leastEpsilon is the share of random placements below which exploration does not fall.
 const leastEpsilon = 0.01
 
-// setLearn fills in the profile's arguments about learning. variant is the command's.
-func setLearn(c *ucli.Context, p *server.Profile, objective, variant string) (err error) {
-	p.Learn = &plugin.LearnArgs{Objective: objective, InitEpsilon: c.Float64("init-epsi"), EpsilonDecay: c.Float64("epsi-decay")}
-	p.Learn.FinalEpsilon = min(leastEpsilon, p.Learn.InitEpsilon) // 0 for the actor-critic, which has neither flag
-	p.Learn.Trainer, err = trainerCommand(c, p, variant)
+// setLearn fills in the profile's arguments about learning.
+func setLearn(c *ucli.Context, p *server.Profile) (err error) {
+	p.Learn = &plugin.LearnArgs{InitEpsilon: c.Float64("init-epsi"), EpsilonDecay: c.Float64("epsi-decay")}
+	p.Learn.FinalEpsilon = min(leastEpsilon, p.Learn.InitEpsilon)
+	p.Learn.Trainer, err = trainerCommand(c, p)
 	return err
 }
 
 // trainerCommand returns the command line of the trainer that the scheduler starts.
-func trainerCommand(c *ucli.Context, p *server.Profile, variant string) ([]string, error) {
+func trainerCommand(c *ucli.Context, p *server.Profile) ([]string, error) {
 	program, err := cli.FindProgram("gnntrain")
 	if err != nil {
 		return nil, exit.New(exit.Usage, errors.New("--learn needs gnntrain, which is neither in the directory of this program nor in PATH"),
@@ -461,5 +457,5 @@ func trainerCommand(c *ucli.Context, p *server.Profile, variant string) ([]strin
 	if dir := c.String("log-dir"); dir != "" {
 		out = append(out, "--events", filepath.Join(dir, "run"+p.Variant+"-online"))
 	}
-	return append(out, learn.TrainerArguments(c, variant)...), nil
+	return append(out, learn.TrainerArguments(c)...), nil
 }

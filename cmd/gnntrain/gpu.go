@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 
 	ucli "github.com/urfave/cli/v2"
 	"sigs.k8s.io/yaml"
@@ -190,9 +189,6 @@ func readCandidate(path string) (c candidate, err error) {
 		return c, exit.New(exit.Usage, fmt.Errorf("%s: the configuration in its manifest: %w", path, err), "train it again with gnntrain")
 	}
 	delete(c.job, "seed")
-	if rule, _ := c.job["residual"].(string); strings.HasSuffix(rule, ".safetensors") {
-		c.job["residual"] = "a network" // of the same seed
-	}
 	c.score = score
 	return c, nil
 }
@@ -202,8 +198,8 @@ func (c *candidate) judge(episodes int) error {
 	if c.Manifest.Architecture.Stars() {
 		return exit.New(exit.Usage, fmt.Errorf("%s is on the %s graph", c.path, c.Manifest.Architecture.Graph), "leave --episodes out")
 	}
-	job, err := learn.ReadJob(c.path, c.Manifest.Config, "")
-	if err != nil {
+	var job learn.Job
+	if err := json.Unmarshal(c.Manifest.Config, &job); err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("the configuration in its manifest: %w", err), "train it again with gnntrain")
 	}
 	held, err := run.NewHeldOut(job.Evaluation(), episodes)

@@ -27,16 +27,16 @@ func app() *ucli.App {
 	return &ucli.App{
 		Name: "gnntrain", HideHelpCommand: true, Version: commit, EnableBashCompletion: true,
 		Usage: "train a scheduler's network in the simulator",
-		Description: "Reinforcement learning on random clusters and workloads: deep Q-learning (gnn, dqn) or\n" +
-			"proximal policy optimisation (acgnn, acdqn), with a graph network (gnn, acgnn) or one without\n" +
-			"messages (dqn, acdqn). A run imitates a heuristic at first. It evaluates the network on held-out\n" +
-			"workloads and writes the best one. A stopped or killed run continues with --resume, and gives\n" +
-			"the same network as an unbroken one.\n\n" +
+		Description: "gnntrain kinds trains the four variants that wait least, gnntrain gpu one for GPU clusters. Without a command,\n" +
+			"a network for any objective learns on random clusters and workloads, by playing on after several candidates\n" +
+			"(rollouts); with messages (gnn) or without (dqn). A run imitates a heuristic at first. It evaluates the network on\n" +
+			"held-out workloads and writes the best one. A stopped or killed run continues with --resume, and gives the same\n" +
+			"network as an unbroken one.\n\n" +
 			"Examples:\n" +
-			"   gnntrain                                  # a few minutes; writes gnn.safetensors\n" +
-			"   gnntrain --variant acdqn --steps 200000   # actor-critic without messages\n" +
-			"   gnntrain --variant acdqn --resume         # continues that run after Ctrl-C\n" +
-			"   gnntrain --variant acgnn --trace prod.record --out my.safetensors    # for your own cluster\n" +
+			"   gnntrain kinds                            # minutes; the job of the shipped gnn\n" +
+			"   gnntrain                                  # for balance; writes gnn.safetensors\n" +
+			"   gnntrain --resume                         # continues that run after Ctrl-C\n" +
+			"   gnntrain --trace prod.record --out my.safetensors    # on the record of your own cluster\n" +
 			"   gnntrain --print-config >my.yaml && gnntrain --config my.yaml --out my.safetensors\n" +
 			"   rungnn --checkpoint my.safetensors        # schedules with the trained network",
 		Commands: []*ucli.Command{gpuCommand(), kindsCommand(), pickCommand(), work.Command(program()), cli.Manual()},
@@ -44,9 +44,7 @@ func app() *ucli.App {
 			cli.Group{Flags: "steps seed teacher online"},
 			cli.Group{Heading: "files and progress", Flags: "events progress log-scrolling"},
 			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames},
-			cli.Group{Heading: "learning", Flags: "method hidden-layers residual gamma learning-rate batch-size use-heuristic"},
-			cli.Group{Heading: "deep Q-learning", Flags: "init-epsi epsi-decay replay-buffer-size target-update-frequency update-frequency"},
-			cli.Group{Heading: "actor-critic", Flags: "actor-learning-rate critic-learning-rate"}),
+			cli.Group{Heading: "learning", Flags: "hidden-layers learning-rate batch-size use-heuristic"}),
 		Action: dispatch,
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/signal"
 	"syscall"
@@ -21,8 +20,7 @@ import (
 	"gnnsched/internal/tensorboard"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn"
-	"gnnsched/scheduler/learn/online"
-	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/learn/value"
 	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/policy/neural"
 )
@@ -49,7 +47,7 @@ func learnOnline(c *ucli.Context) (err error) {
 	if goesOn(from, out) {
 		weights = out
 	}
-	start, job, err := onlineStart(c, weights)
+	start, config, err := onlineStart(c, weights)
 	if err != nil {
 		return err
 	}
@@ -57,19 +55,17 @@ func learnOnline(c *ucli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	t, err := learn.NewOnlineTrainer(job)
-	if err != nil {
-		return err
-	}
+	t := value.Online{Config: config, Remember: c.Int(learn.Remember), State: out + ".online"}
 	t.Save = func(k *checkpoint.Checkpoint) error {
 		k.Manifest.Commit = commit
 		return k.Save(out)
 	}
 	t.Note = func(line string) { fmt.Fprintln(os.Stderr, line) }
-	t.State = out + ".online"
-	t.Guard = online.Guard{Tolerance: c.Float64(learn.Tolerance), Patience: guardPatience}
-	if t.Guard.Exam, err = guardExam(c, job); err != nil {
-		return err
+	t.Guard = value.Guard{Tolerance: c.Float64(learn.Tolerance), Patience: guardPatience}
+	if n := c.Int(learn.GuardEpisodes); n > 0 {
+		if t.Guard.Exam, err = value.NewExam(config, n); err != nil {
+			return err
+		}
 	}
 	report := onlineReport{before: int(start.Manifest.Training["onlineSteps"])}
 	if dir := c.String("events"); dir != "" {
@@ -116,8 +112,8 @@ func lockWeights(c *ucli.Context, from, file string) (unlock func(), err error) 
 	if _, err := os.Stat(from); err != nil && !shippedStart(c, from) {
 		return func() {}, nil // onlineStart reports it
 	}
-	unlock, err = online.Lock(c.Context, file, anotherEnds)
-	if errors.Is(err, online.ErrLocked) {
+	unlock, err = value.Lock(c.Context, file, anotherEnds)
+	if errors.Is(err, value.ErrLocked) {
 		return nil, exit.New(exit.Usage, err, "stop the other scheduler, run both with --leader-elect, or name another file with --checkpoint")
 	}
 	if err != nil {
@@ -132,40 +128,26 @@ func shippedStart(c *ucli.Context, from string) bool {
 	return c.String("init") == "" && from != "" && errors.Is(err, os.ErrNotExist)
 }
 
-// onlineStart returns the network in the file to start from, and its job with the changes of the flags.
-func onlineStart(c *ucli.Context, from string) (start *checkpoint.Checkpoint, job learn.Job, err error) {
+// onlineStart returns the network in the file to start from, and how it learns, with the changes of the flags.
+func onlineStart(c *ucli.Context, from string) (start *checkpoint.Checkpoint, config value.Config, err error) {
 	switch {
 	case from == "":
 		err = exit.New(exit.Usage, errors.New("--online needs --init"),
 			"name the checkpoint to start from, or with --out where to write what begins with the shipped network")
 	case shippedStart(c, from):
-		if start, err = checkpoint.ShippedStart(c.String("variant")); err != nil {
+		if start, err = checkpoint.Shipped(c.String("variant")); err != nil {
 			err = exit.New(exit.Usage, err, "name the checkpoint to start from with --init")
 		}
 	default:
 		start, err = neural.Load(from)
 	}
 	if err != nil {
-		return nil, learn.Job{}, err
+		return nil, config, err
 	}
-	job, err = learn.OnlineJobFromFlags(c, start)
-	if err != nil {
-		return nil, job, exit.New(exit.Usage, err, "see gnntrain --help; or train a network with this version's gnntrain")
+	if config, err = learn.OnlineFromFlags(c, start); err != nil {
+		return nil, config, exit.New(exit.Usage, err, "see gnntrain --help; or train a network with this version's gnntrain")
 	}
-	return start, job, nil
-}
-
-// guardExam returns the episodes on which the guard judges networks; nil for none.
-func guardExam(c *ucli.Context, job learn.Job) (online.Exam, error) {
-	n := c.Int(learn.GuardEpisodes)
-	if n == 0 {
-		return nil, nil
-	}
-	held, err := run.NewHeldOut(job.Evaluation(), n)
-	if err != nil {
-		return nil, exit.New(exit.Usage, err, fmt.Sprintf("switch the episodes off with --%s 0", learn.GuardEpisodes))
-	}
-	return online.HeldOut{HeldOut: held, Unscheduled: job.Unscheduled}, nil
+	return start, config, nil
 }
 
 // onlineReport reports online learning: a line on stderr, what the schedulers read, and TensorBoard's scalars.
@@ -174,10 +156,10 @@ type onlineReport struct {
 	run    *tensorboard.Run // nil for none
 }
 
-func (r *onlineReport) progress(p online.Progress) {
-	fmt.Fprintf(os.Stderr, "learned from %d placements (%d are missing, %d another network's, %d overruled) in %d updates: reward %.3f, "+
-		"loss %.4f, held-out score %.4f, %d networks kept back\n",
-		p.Steps, p.Lost, p.Stale, p.Overruled, p.Updates, p.Reward, p.Loss, p.Score, p.KeptBack)
+func (r *onlineReport) progress(p value.Progress) {
+	fmt.Fprintf(os.Stderr, "learned from %d placements (%d are missing) in %d updates: %.3f%% of the cluster waits, loss %.4f, "+
+		"held-out score %.4f, %d networks kept back\n",
+		p.Steps, p.Lost, p.Updates, p.Cost, p.Loss, p.Score, p.KeptBack)
 	fmt.Fprintln(os.Stdout, reportOf(p).Line())
 	if r.run == nil {
 		return
@@ -187,31 +169,21 @@ func (r *onlineReport) progress(p online.Progress) {
 		tag   string
 		value float64
 	}{
-		{learningcurve.Reward, p.Reward}, {learningcurve.Cost, p.Cost}, {learningcurve.Loss, p.Loss}, {learningcurve.GradientNorm, p.Norm},
-		{"missing_steps", float64(p.Lost)}, {"stale_steps", float64(p.Stale)},
-		{"overruled_steps", float64(p.Overruled)},
-		{learningcurve.Passed, float64(p.Passed)}, {"kept_back", float64(p.KeptBack)}, {"eval_total", p.Score}, {"eval_limit", p.Limit},
+		{learningcurve.Cost, p.Cost}, {learningcurve.Loss, p.Loss}, {learningcurve.GradientNorm, p.Norm},
+		{"missing_steps", float64(p.Lost)}, {learningcurve.Passed, float64(p.Passed)}, {"kept_back", float64(p.KeptBack)}, {"eval_total", p.Score}, {"eval_limit", p.Limit},
 	} {
 		r.run.Scalar("online/"+s.tag, step, s.value)
-	}
-	for tag, v := range p.Figures {
-		r.run.Scalar("online/"+tag, step, v)
 	}
 }
 
 // reportOf returns what the scheduler gets to know: the counts, and the figures that there are by now.
-func reportOf(p online.Progress) experience.Report {
+func reportOf(p value.Progress) experience.Report {
 	r := experience.Report{
-		Read: uint64(p.Steps), Missing: uint64(p.Lost), Stale: uint64(p.Stale), Updates: uint64(p.Updates), Passed: uint64(p.Passed),
-		Refused: uint64(p.KeptBack),
-		Figures: map[string]float64{},
-	}
-	if p.Steps > 1 { // a step's reward is known when the next one comes
-		r.Figures[learningcurve.Reward], r.Figures[learningcurve.Cost] = p.Reward, p.Cost
+		Read: uint64(p.Steps), Missing: uint64(p.Lost), Updates: uint64(p.Updates), Passed: uint64(p.Passed), Refused: uint64(p.KeptBack),
+		Figures: map[string]float64{learningcurve.Cost: p.Cost},
 	}
 	if p.Updates > 0 {
 		r.Figures[learningcurve.Loss], r.Figures[learningcurve.GradientNorm] = p.Loss, p.Norm
-		maps.Copy(r.Figures, p.Figures)
 	}
 	if p.Score != 0 { // it is 0 without episodes, and of a network that is not finite
 		r.Figures[learningcurve.Score], r.Figures[learningcurve.ScoreLimit] = p.Score, p.Limit

@@ -29,7 +29,6 @@ import (
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/remote"
-	"gnnsched/scheduler/learn/rollouts"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy/heuristic"
 )
@@ -104,7 +103,7 @@ func firstStep(s *run.State) int {
 
 // learnJob runs a job and writes its best network.
 func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f runFiles, events *tensorboard.Run) error {
-	away, end, err := elsewhere(c, job)
+	away, end, err := elsewhere(c)
 	if err != nil {
 		return err
 	}
@@ -346,16 +345,11 @@ func handlers() map[string]workers.Handler {
 	return map[string]workers.Handler{remote.RolloutsKind: player.Play}
 }
 
-// elsewhere returns who plays the job's rollouts by --workers, until end is called; nil for this process.
-func elsewhere(c *ucli.Context, job learn.Job) (e run.Elsewhere, end func(), err error) {
+// elsewhere returns who plays a job's rollouts by --workers, until end is called; nil for this process.
+func elsewhere(c *ucli.Context) (e run.Elsewhere, end func(), err error) {
 	pool, err := work.Enlist(c, func(text string) { fmt.Fprintln(c.App.ErrWriter, text) })
 	if err != nil || pool == nil {
 		return nil, func() {}, err
-	}
-	if _, rolls := job.Chosen().(rollouts.Config); !rolls {
-		pool.Close()
-		return nil, nil, exit.New(exit.Usage, fmt.Errorf("--workers: they play rollouts, and this run learns by %s", job.Chosen().Name()),
-			"leave it out")
 	}
 	// When the command is told to end, the round may end before, so that its state is saved.
 	ctx, cancel := context.WithCancelCause(pool.Context)

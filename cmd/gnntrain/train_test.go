@@ -35,7 +35,7 @@ steps: 600
 batchSize: 64
 evaluateEvery: 200
 evaluateSeeds: 2
-ppo: {envs: 2, group: 2, rollout: 32, epochs: 1}
+rollouts: {envs: 2, every: 2, candidates: 3, horizon: 4, memory: 100}
 environment: {scenario: training, nodes: {min: 4, max: 5}, turnover: 0, load: {min: 0.25, max: 0.3}}
 `
 
@@ -64,8 +64,7 @@ func TestTrainAndResume(t *testing.T) {
 	if _, err := os.Stat(out + ".state"); !os.IsNotExist(err) {
 		t.Errorf("the state of a run that is over: %v", err)
 	}
-	figures(t, events, "charts/episodic_return", "losses/policy_loss", "losses/value_loss", "losses/entropy", "losses/approx_kl",
-		"losses/imitation", "eval/cost", "cluster/variance")
+	figures(t, events, "charts/episodic_length", "losses/advantage_loss", "eval/cost", "cluster/variance")
 }
 
 // --print-config prints the configuration with the changes of the flags.
@@ -129,13 +128,13 @@ func TestTrainOnRecord(t *testing.T) {
 }
 
 func TestPrintConfig(t *testing.T) {
-	code, out, errs := gnntrain(t, context.Background(), "--variant", "acgnn", "--actor_learning_rate", "0.003", "--scenario", "mixed",
+	code, out, errs := gnntrain(t, context.Background(), "--variant", "acgnn", "--learning_rate", "0.003", "--scenario", "mixed",
 		"--print-config")
 	if code != exit.OK {
 		t.Fatalf("code %d: %s", code, errs)
 	}
 	j, err := learn.ReadJob("printed", []byte(out), "gnn")
-	if err != nil || j.Variant != "acgnn" || j.PPO.ActorLearningRate != 0.003 || j.Environment.Nodes.Min != 50 {
+	if err != nil || j.Variant != "acgnn" || j.LearningRate != 0.003 || j.Environment.Nodes.Min != 50 {
 		t.Errorf("%+v, %v", j, err)
 	}
 }
@@ -149,13 +148,13 @@ func TestTrainBadInput(t *testing.T) {
 		"no such file":                      {"--config", filepath.Join(dir, "none.yaml")},
 		`no variant is called "cnn"`:        {"--variant", "cnn"},
 		"no scenario":                       {"--scenario", "nowhere"},
-		"gamma is 2":                        {"--gamma", "2"},
+		"learning rate is 2":                {"--learning-rate", "2"},
 		"seed is 0: choose 1 to 1073741823": {"--seed", "0"},
 		"seed is 1073741824: choose 1 to":   {"--seed", "1073741824"},
 		"no heuristic":                      {"--teacher", "nobody"},
 		"unexpected":                        {"now"},
 		"no state of a run":                 {"--resume", "--out", filepath.Join(dir, "x")},
-		"keeps its configuration":           {"--resume", "--gamma", "0.5"},
+		"keeps its configuration":           {"--resume", "--batch-size", "5"},
 		"nowhere":                           {"--out", filepath.Join(dir, "nowhere", "x")},
 	} {
 		if code, _, errs := gnntrain(t, context.Background(), args...); code != exit.Usage || !strings.Contains(errs, want) {

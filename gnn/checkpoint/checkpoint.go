@@ -350,37 +350,12 @@ func Random(a Architecture, r *rand.Rand) *Checkpoint {
 }
 
 // CheckOnline returns why the network cannot learn from a running scheduler, or nil if it can. The steps that a scheduler
-// sends lack what these networks read besides: devices, kinds and the peers of pods.
+// sends hold kinds of pods and nothing else.
 func (c *Checkpoint) CheckOnline() error {
-	switch a := c.Manifest.Architecture; {
-	case a.Graph != ClusterGraph:
-		return fmt.Errorf("a network that reads the graph %q cannot learn from a running scheduler: its steps lack devices and kinds", a.Graph)
-	case a.ReadsPeers():
-		return errors.New("a network that reads the peers of pods cannot learn from a running scheduler, whose steps do not hold them")
+	if a := c.Manifest.Architecture; a.Graph != KindsGraph {
+		return errors.New("only a network on the graph of kinds, as gnn, dqn, acgnn and acdqn are, can learn from a running scheduler")
 	}
 	return nil
-}
-
-// startWidth is the hidden width of a network that begins as the shipped rule.
-const startWidth = 32
-
-// ShippedStart returns the network with which a variant begins to learn from a running scheduler: the shipped network if that can, and else
-// one of the same encoder and head that places as the shipped rule does until it learns.
-func ShippedStart(variant string) (*Checkpoint, error) {
-	c, err := Shipped(variant)
-	if err != nil || c.Manifest.Architecture.Graph != KindsGraph {
-		return c, err
-	}
-	rule, err := Shipped("rule")
-	if err != nil {
-		return nil, err
-	}
-	a := rule.Manifest.Architecture
-	a.Encoder, a.Head, a.Hidden = c.Manifest.Architecture.Encoder, c.Manifest.Architecture.Head, startWidth
-	start := Random(a, rand.New(rand.NewPCG(1, 1)))
-	start.Manifest = rule.Manifest
-	start.Manifest.Architecture, start.Manifest.Schema = a, a.Schema()
-	return start, start.FollowRuleOf(rule)
 }
 
 // OriginFigure, among a checkpoint's training figures, names the network that online learning began with.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"strings"
@@ -17,6 +18,13 @@ type Kind struct {
 
 // Text names the kind, as "4 CPU, 16 GiB, disk=ssd".
 func (k *Kind) Text() string { return KindText(k.Pod.Requests, k.Pod.Where()) }
+
+// Hash is the same for the same kind in each process, and almost surely another one for another kind.
+func (k *Kind) Hash() uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(k.key)) // never fails
+	return h.Sum64()
+}
 
 // Demand counts the pods that arrive and wait, by kind. The zero value has seen none. It is not safe for concurrent use.
 type Demand struct {

@@ -5,25 +5,20 @@ import (
 	"fmt"
 
 	"gnnsched/gnn/feature"
-	"gnnsched/gnn/graph"
 	"gnnsched/scheduler/experience"
 )
 
-// A scheduler writes steps to a stream, and a learner reads them. The second step follows the first, so its state and cost are the result
-// of the first.
+// A scheduler writes steps to a stream, and a learner reads them.
 func Example() {
 	var pipe bytes.Buffer
 	w, err := experience.NewWriter(&pipe)
 	if err != nil {
 		panic(err)
 	}
-	for number, cost := range []float64{0.5, 0.25} {
-		g := &graph.Graph{
-			Zones: 1, PodX: make([]float32, feature.Default().Widths.Pod), ClusterX: make([]float32, feature.Default().Widths.Cluster),
-		}
-		g.Resize(1)
-		g.ResizeCandidates(1)
-		s := experience.Step{Actor: "host/gnn", Epoch: 7, Number: uint64(number + 1), State: g, Before: cost, After: cost / 2}
+	for number, waiting := range []float64{3, 1} {
+		s := experience.Step{Actor: "host/gnn", Epoch: 7, Number: uint64(number + 1), Kinds: []experience.Kind{
+			{Key: 1, Seen: feature.Kind{Waiting: waiting, Free: 2}, Waits: 0.5 * waiting},
+		}}
 		if err := w.Write(s); err != nil {
 			panic(err)
 		}
@@ -34,18 +29,16 @@ func Example() {
 		panic(err)
 	}
 	var source experience.Source = r
-	var last experience.Step
 	for {
 		s, err := source.Next()
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		fmt.Printf("step %d of %s lowers the cost by %g, follows the last one: %v\n", s.Number, s.Actor, s.Before-s.After, s.Follows(last))
-		last = s
+		fmt.Printf("step %d of %s: %g %% of the cluster waits\n", s.Number, s.Actor, s.Waits())
 	}
 	// Output:
-	// step 1 of host/gnn lowers the cost by 0.25, follows the last one: false
-	// step 2 of host/gnn lowers the cost by 0.125, follows the last one: true
+	// step 1 of host/gnn: 1.5 % of the cluster waits
+	// step 2 of host/gnn: 0.5 % of the cluster waits
 	// EOF
 }

@@ -12,62 +12,39 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 	"k8s.io/utils/clock"
 	clocktest "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
 	"gnnsched/gnn/feature"
-	"gnnsched/gnn/graph"
 	"gnnsched/internal/fatal"
 )
 
 // drawStep draws a step.
 func drawStep(t *rapid.T) Step {
-	finite := rapid.Float32Range(-1e6, 1e6)
-	floats := func(n int, what string) []float32 { return rapid.SliceOfN(finite, n, n).Draw(t, what) }
-	nodes := rapid.IntRange(1, 5).Draw(t, "nodes")
-	zones := rapid.IntRange(1, 8).Draw(t, "zones")
-	g := &graph.Graph{Zones: zones}
-	if rapid.Bool().Draw(t, "other features") {
-		width := rapid.IntRange(0, 4)
-		g.Widths = feature.Widths{
-			Node: width.Draw(t, "node width"), Group: width.Draw(t, "group width"), Pod: width.Draw(t, "pod width"), Cluster: 1,
-			Candidate: width.Draw(t, "candidate width"),
-		}
+	draw := func(what string) float64 { return rapid.Float64Range(0, 1e6).Draw(t, what) }
+	s := Step{
+		Actor: rapid.String().Draw(t, "actor"), Epoch: rapid.Uint64().Draw(t, "epoch"), Number: rapid.Uint64().Draw(t, "number"),
+		Cluster: feature.Kinds{CPU: draw("cpu"), Memory: draw("memory"), Waiting: draw("waiting"), Nodes: draw("nodes"), Running: draw("running")},
 	}
-	w := g.FeatureWidths()
-	g.Resize(nodes)
-	copy(g.NodeX, floats(len(g.NodeX), "node"))
-	for i := range nodes {
-		k := rapid.IntRange(0, 3).Draw(t, "groups")
-		g.Zone[i], g.Stamp[i] = rapid.Int32Range(0, int32(zones-1)).Draw(t, "zone"), graph.NextStamp()
-		g.Groups[i] = graph.Groups{X: floats(k*w.Group, "group"), Weight: floats(k, "weight")}
+	for range rapid.IntRange(1, 5).Draw(t, "kinds") {
+		s.Kinds = append(s.Kinds, Kind{Key: rapid.Uint64().Draw(t, "key"), Waits: draw("waits"), Seen: feature.Kind{
+			Share: draw("share"), Expected: draw("expected"), Waiting: draw("pods"), Free: draw("free"), Places: draw("places"),
+			Size: draw("size"), Breadth: draw("breadth"),
+		}})
 	}
-	g.PodX, g.ClusterX = floats(w.Pod, "pod"), floats(w.Cluster, "cluster")
-	g.ResizeCandidates(rapid.IntRange(1, 5).Draw(t, "candidates"))
-	for i := range g.Candidates {
-		g.Candidates[i] = rapid.Int32Range(0, int32(nodes-1)).Draw(t, "candidate")
-	}
-	copy(g.CandidateX, floats(len(g.CandidateX), "edge"))
-	return Step{
-		Actor: rapid.String().Draw(t, "actor"), Features: rapid.StringN(0, 16, 64).Draw(t, "features"), Epoch: rapid.Uint64().Draw(t, "epoch"),
-		Number: rapid.Uint64().Draw(t, "number"), State: g,
-		Action: rapid.IntRange(0, len(g.Candidates)-1).Draw(t, "action"), Before: rapid.Float64Range(-1e9, 1e9).Draw(t, "before"),
-		After:  rapid.Float64Range(-1e9, 1e9).Draw(t, "after"),
-		Waited: rapid.Uint64().Draw(t, "waited"), Network: rapid.Uint64().Draw(t, "network"), Log: rapid.Float64Range(-1e3, 0).Draw(t, "log"),
-		Overruled: rapid.Bool().Draw(t, "overruled"),
-	}
+	return s
 }
 
-// A reader returns the steps that a writer got, except for the stamps, which are valid only in the process that made them.
+// A reader returns the steps that a writer got.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		steps := rapid.SliceOfN(rapid.Custom(drawStep), 0, 4).Draw(t, "steps")
@@ -85,7 +62,7 @@ func TestRoundTrip(t *testing.T) {
 		for _, want := range steps {
 			got, err := r.Next()
 			fatal.If(t, err)
-			if d := cmp.Diff(want, got, cmpopts.IgnoreFields(graph.Graph{}, "Stamp"), cmpopts.EquateEmpty()); d != "" {
+			if d := cmp.Diff(want, got); d != "" {
 				t.Fatal(d)
 			}
 		}
@@ -110,7 +87,7 @@ func TestReaderRefuses(t *testing.T) {
 	for name, stream := range map[string]string{
 		"nothing":        "",
 		"another schema": magic + "0123456789abcdef",
-		"another format": "gnnstep\x06" + feature.Default().Hash(),
+		"another format": "gnnstep\x06" + schema(),
 		"a short head":   magic,
 	} {
 		if _, err := NewReader(bytes.NewReader([]byte(stream))); !errors.Is(err, errStream) {
@@ -119,20 +96,15 @@ func TestReaderRefuses(t *testing.T) {
 	}
 	good := rapid.Custom(drawStep).Example(1)
 	for name, spoil := range map[string]func(*Step){
-		"action":   func(s *Step) { s.Action = len(s.State.Candidates) },
-		"NaN":      func(s *Step) { s.State.NodeX[0] = float32(math.NaN()) },
-		"infinity": func(s *Step) { s.After = math.Inf(1) },
-		"log":      func(s *Step) { s.Log = 0.1 },
-		"no log":   func(s *Step) { s.Log = math.NaN() },
-		"zone":     func(s *Step) { s.State.Zone[0] = int32(s.State.Zones) },
+		"NaN":      func(s *Step) { s.Kinds[0].Seen.Free = math.NaN() },
+		"infinity": func(s *Step) { s.Cluster.Running = math.Inf(1) },
+		"negative": func(s *Step) { s.Kinds[0].Waits = -1 },
 		"actor":    func(s *Step) { s.Actor = strings.Repeat("a", maxActor+1) },
-		"zones":    func(s *Step) { s.State.Zones = math.MaxInt32 },
-		"widths":   func(s *Step) { s.State.Widths.Node, s.State.NodeX = math.MaxInt, nil },
-		"split":    func(s *Step) { s.State.Kept = make([]feature.Kept, s.State.Nodes()) },
-		"no state": func(s *Step) { s.State = nil },
+		"no kinds": func(s *Step) { s.Kinds = nil },
+		"kinds":    func(s *Step) { s.Kinds = make([]Kind, mostKinds+1) },
 	} {
 		bad := good
-		bad.State = good.State.Clone()
+		bad.Kinds = slices.Clone(good.Kinds)
 		spoil(&bad)
 		refuses(t, name, bad)
 	}
@@ -180,7 +152,7 @@ func FuzzReader(f *testing.F) {
 	for seed := range 3 {
 		fatal.If(f, w.Write(rapid.Custom(drawStep).Example(seed)))
 	}
-	head := len(magic) + len(feature.Default().Hash())
+	head := len(magic) + len(schema())
 	f.Add(b.Bytes()[head:])
 	f.Add([]byte{})
 	f.Add([]byte{255, 255, 255, 3, 1})
@@ -195,27 +167,9 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-func TestFollows(t *testing.T) {
-	first := Step{Actor: "a", Epoch: 1, Number: 7}
-	for name, c := range map[string]struct {
-		next Step
-		want bool
-	}{
-		"the next one":     {Step{Actor: "a", Epoch: 1, Number: 8}, true},
-		"the same one":     {first, false},
-		"after a gap":      {Step{Actor: "a", Epoch: 1, Number: 9}, false},
-		"of another actor": {Step{Actor: "b", Epoch: 1, Number: 8}, false},
-		"after a restart":  {Step{Actor: "a", Epoch: 2, Number: 8}, false},
-	} {
-		if got := c.next.Follows(first); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
 func TestReport(t *testing.T) {
 	r := Report{
-		Read: 300, Missing: 2, Stale: 1, Updates: 70, Passed: 3, Refused: 1, Figures: map[string]float64{"loss": 0.25, "reward": -1e-9},
+		Read: 300, Missing: 2, Updates: 70, Passed: 3, Refused: 1, Figures: map[string]float64{"loss": 0.25, "reward": -1e-9},
 	}
 	line := r.Line()
 	if strings.ContainsAny(line, "\r\n") || len(line) > longestLine {
@@ -437,7 +391,7 @@ func TestFullQueueDrops(t *testing.T) {
 	h := startPipe(t, "deaf", 3, c)
 	<-h.lines // it runs
 	large := step(1)
-	large.State.Resize(1 << 20 / 4) // more than a pipe holds
+	large.Actor = strings.Repeat("a", 1<<19) // more than a pipe holds
 	taken := 0
 	for range 100 {
 		if h.pipe.Offer(large) {

@@ -2,7 +2,6 @@ package learn
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 
@@ -10,8 +9,6 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/choice"
-	"gnnsched/scheduler/learn/dqn"
-	"gnnsched/scheduler/learn/ppo"
 	"gnnsched/scheduler/learn/rollouts"
 	"gnnsched/scheduler/learn/run"
 )
@@ -20,38 +17,9 @@ import (
 // defaultConfig. Its JSON form is stored in the checkpoint, and is the form of a job's YAML file.
 type Config struct {
 	run.Settings
-	DQN      dqn.Config         `json:"dqn"`
-	PPO      ppo.Config         `json:"ppo"`
-	Rollouts rollouts.Config    `json:"rollouts"`
-	ES       rollouts.Evolution `json:"es"`
+	Rollouts rollouts.Config `json:"rollouts"`
 	run.Selection
 }
-
-// Method is a way to learn, with its hyperparameters.
-type Method interface {
-	// Name returns the method's name in a sentence.
-	Name() string
-	// Check returns an error about a network that the method cannot train.
-	Check(a checkpoint.Architecture) error
-	// Validate reports the first hyperparameter out of range. batch is the run's batch size.
-	Validate(batch int) error
-}
-
-// The names of the methods in a job.
-const (
-	byDQN      = "dqn"
-	byPPO      = "ppo"
-	byRollouts = "rollouts"
-	byES       = "es"
-)
-
-// methods returns the methods by the names that a job gives them. Every method is in this list.
-func (c Config) methods() map[string]Method {
-	return map[string]Method{byDQN: c.DQN, byPPO: c.PPO, byRollouts: c.Rollouts, byES: c.ES}
-}
-
-// Chosen returns the method that the run learns by; nil if there is none of its name.
-func (c Config) Chosen() Method { return c.methods()[c.Method] }
 
 // variants are the networks that can be trained. Those of encoder gnn send messages.
 var variants = []struct {
@@ -86,7 +54,6 @@ func Architecture(variant string, hidden int) checkpoint.Architecture {
 func (c Config) Architecture() checkpoint.Architecture {
 	a := Architecture(c.Variant, c.Hidden)
 	a.Features = c.Features
-	a.Residual = c.Residual != ""
 	return a
 }
 
@@ -95,24 +62,13 @@ func (c Config) Architecture() checkpoint.Architecture {
 func defaultConfig(variant string) (Config, error) {
 	c := Config{
 		Settings: run.Settings{
-			Variant: variant, Method: byDQN, Hidden: 32, Seed: 1, Steps: 60_000,
-			Gamma: 0.5, LearningRate: 5e-4, BatchSize: 128, ClipNorm: 5,
-			Reward:    run.Reward{Kind: run.PlacementReward, Scale: 10},
-			Imitation: run.Imitation{Teacher: "greedy-balance", Share: 1, Margin: 0.1, MarginWeight: 1},
+			Variant: variant, Hidden: 32, Seed: 1, Steps: 60_000, LearningRate: 1e-3, BatchSize: 128, ClipNorm: 5,
+			Imitation: run.Imitation{Teacher: "linear", Share: 0.4},
 		},
-		DQN: dqn.Defaults(), PPO: ppo.Defaults(), Rollouts: rollouts.Defaults(), ES: rollouts.EvolutionDefaults(),
+		Rollouts:  rollouts.Defaults(),
 		Selection: run.Selection{EvaluateEvery: 5_000, EvaluateSeeds: 100, Unscheduled: 1},
 	}
-	if err := checkVariant(variant); err != nil {
-		return c, err
-	}
-	if c.Architecture().Head == checkpoint.ActorCritic {
-		c.Method, c.Steps, c.EvaluateEvery = byPPO, 1_500_000, 50_000
-		c.BatchSize, c.LearningRate = 1024, 2e-3
-		c.Gamma, c.Reward.Kind = 0.99, run.ShapedReward
-		c.Imitation.Share, c.Imitation.Warmup = 0.05, 0.02
-	}
-	return c, nil
+	return c, checkVariant(variant)
 }
 
 func checkVariant(variant string) error {
@@ -133,14 +89,7 @@ func (c Config) Validate() error {
 	if err := c.Settings.Validate(); err != nil {
 		return err
 	}
-	m := c.Chosen()
-	if m == nil {
-		return choice.Unknown("method", c.Method, slices.Sorted(maps.Keys(c.methods())))
-	}
-	if err := m.Check(c.Architecture()); err != nil {
-		return err
-	}
-	if err := m.Validate(c.BatchSize); err != nil {
+	if err := c.Rollouts.Validate(c.BatchSize); err != nil {
 		return err
 	}
 	return c.Selection.Validate()
@@ -153,12 +102,12 @@ const useHeuristic = "use-heuristic"
 // default values: Apply sets what the user gives and leaves the rest.
 func Flags() []cli.Flag {
 	var out []cli.Flag
-	first, other := flagDefaults("gnn"), flagDefaults("acgnn")
+	first, err := defaultConfig("gnn")
+	if err != nil {
+		panic(err) // it is one of variants
+	}
 	eachField(&first, func(name, usage string, v reflect.Value) {
 		text := fmt.Sprint(v.Interface())
-		if v := fieldByFlag(&other, name); fmt.Sprint(v.Interface()) != text {
-			text = fmt.Sprintf("%s; %v for acgnn and acdqn", text, v.Interface())
-		}
 		switch v.Kind() {
 		case reflect.Float64:
 			out = append(out, &cli.Float64Flag{Name: name, Usage: usage, DefaultText: text})
@@ -193,23 +142,9 @@ func ApplyFlags(c *cli.Context, config *Config) {
 			v.Set(reflect.ValueOf(c.Value(name)).Convert(v.Type()))
 		}
 	})
-	if c.IsSet("gamma") {
-		config.HalfLife = 0
-	}
 	if c.IsSet(useHeuristic) && !c.Bool(useHeuristic) {
-		i := &config.Imitation
-		i.Share, i.Coefficient = 0, 0
-		i.MarginFloor = 0
+		config.Imitation.Share = 0
 	}
-}
-
-// flagDefaults returns those of a variant that exists.
-func flagDefaults(variant string) Config {
-	c, err := defaultConfig(variant)
-	if err != nil {
-		panic(err) // only names of variantNames come here
-	}
-	return c
 }
 
 // eachField calls f with every field that has a flag, those of structs inside included.
@@ -226,14 +161,4 @@ func fields(s reflect.Value, f func(name, usage string, v reflect.Value)) {
 			fields(s.Field(i), f)
 		}
 	}
-}
-
-// fieldByFlag returns the field of a flag.
-func fieldByFlag(c *Config, name string) (out reflect.Value) {
-	eachField(c, func(n, _ string, v reflect.Value) {
-		if n == name {
-			out = v
-		}
-	})
-	return out
 }

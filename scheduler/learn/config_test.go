@@ -10,11 +10,8 @@ func TestConfigValidate(t *testing.T) {
 		"variant": func(c *Config) { c.Variant = "cnn" },
 		"hidden":  func(c *Config) { c.Hidden = 0 },
 		"seed":    func(c *Config) { c.Seed = 1 << 30 },
-		"gamma":   func(c *Config) { c.Gamma = 1.1 },
 		"NaN":     func(c *Config) { c.LearningRate = math.NaN() },
-		"method":  func(c *Config) { c.Method = "luck" },
-		"head":    func(c *Config) { c.Method = byPPO },
-		"buffer":  func(c *Config) { c.DQN.ReplayBufferSize = c.BatchSize - 1 },
+		"memory":  func(c *Config) { c.Rollouts.Memory = c.BatchSize - 1 },
 	} {
 		c := defaults(t, "gnn")
 		spoil(&c)
@@ -24,12 +21,12 @@ func TestConfigValidate(t *testing.T) {
 	}
 }
 
-// The defaults of every variant are valid, and each variant has a method.
+// The defaults of every variant are valid.
 func TestDefaults(t *testing.T) {
 	for _, v := range variantNames() {
 		c, err := defaultConfig(v)
-		if err != nil || c.Validate() != nil || c.Chosen() == nil {
-			t.Errorf("%s: %v, %v, method %v", v, err, c.Validate(), c.Chosen())
+		if err != nil || c.Validate() != nil {
+			t.Errorf("%s: %v, %v", v, err, c.Validate())
 		}
 	}
 	if _, err := defaultConfig("cnn"); err == nil {

@@ -17,13 +17,13 @@ environment: {scenario: mixed, load: {min: 0.5, max: 0.95}}
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("steps:", job.Steps, "environments:", job.PPO.Envs)
+	fmt.Println("steps:", job.Steps, "environments:", job.Rollouts.Envs)
 	fmt.Println("network:", job.Architecture().Encoder, job.Architecture().Head)
 
-	_, err = learn.ReadJob("my.yaml", []byte("gamma: 2"), "gnn")
+	_, err = learn.ReadJob("my.yaml", []byte("learningRate: 2"), "gnn")
 	fmt.Println(err)
 	// Output:
-	// steps: 200000 environments: 32
+	// steps: 200000 environments: 16
 	// network: mlp actor-critic
-	// my.yaml: gamma is 2, want 0 to 1
+	// my.yaml: learning rate is 2, want 1e-09 to 1
 }

@@ -10,7 +10,7 @@ import (
 
 func apply(t *testing.T, args ...string) Config {
 	t.Helper()
-	c := flagDefaults("gnn")
+	c := defaults(t, "gnn")
 	app := &cli.App{Flags: Flags(), Action: func(ctx *cli.Context) error { ApplyFlags(ctx, &c); return nil }}
 	if err := app.Run(append([]string{"x"}, args...)); err != nil {
 		t.Fatal(err)
@@ -19,18 +19,17 @@ func apply(t *testing.T, args ...string) Config {
 }
 
 func TestApply(t *testing.T) {
-	if c := apply(t); !reflect.DeepEqual(c, flagDefaults("gnn")) {
+	if c := apply(t); !reflect.DeepEqual(c, defaults(t, "gnn")) {
 		t.Errorf("no flag changed the configuration to %+v", c)
 	}
-	c := apply(t, "--gamma", "0.25", "--replay-buffer-size=777", "--seed", "9", "--method", "ppo",
-		"--actor-learning-rate", "0.002")
-	if c.Gamma != 0.25 || c.DQN.ReplayBufferSize != 777 || c.Seed != 9 || c.Method != "ppo" || c.PPO.ActorLearningRate != 0.002 {
+	c := apply(t, "--learning-rate", "0.25", "--batch-size=77", "--seed", "9")
+	if c.LearningRate != 0.25 || c.BatchSize != 77 || c.Seed != 9 {
 		t.Errorf("%+v", c)
 	}
 	if c := apply(t, "--use-heuristic=false"); c.Imitation.Share != 0 {
 		t.Errorf("%+v", c.Imitation)
 	}
-	if c := apply(t, "--use-heuristic"); c.Imitation != flagDefaults("gnn").Imitation {
+	if c := apply(t, "--use-heuristic"); c.Imitation != defaults(t, "gnn").Imitation {
 		t.Errorf("%+v", c.Imitation)
 	}
 }
@@ -39,10 +38,9 @@ func TestApply(t *testing.T) {
 func TestNames(t *testing.T) {
 	names := FlagNames()
 	for _, name := range []string{
-		"hidden-layers", "init-epsi", "epsi-decay", "gamma", "learning-rate", "actor-learning-rate", "critic-learning-rate",
-		"replay-buffer-size", "update-frequency", "target-update-frequency", "batch-size", "use-heuristic",
+		"hidden-layers", "init-epsi", "epsi-decay", "learning-rate", "replay-buffer-size", "batch-size", "use-heuristic",
 	} {
-		if !slices.Contains(names, name) {
+		if !slices.Contains(append(SchedulerNames(), names...), name) {
 			t.Errorf("no flag --%s", name)
 		}
 	}
@@ -50,7 +48,7 @@ func TestNames(t *testing.T) {
 	if len(slices.Compact(names)) != len(FlagNames()) {
 		t.Error("two hyperparameters share a flag")
 	}
-	all := flagDefaults("gnn")
+	all := defaults(t, "gnn")
 	eachField(&all, func(name, usage string, v reflect.Value) {
 		if usage == "" {
 			t.Errorf("--%s has no help", name)

@@ -11,10 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/run"
-	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/learn/value"
 	"gnnsched/scheduler/sim"
 )
 
@@ -23,9 +22,8 @@ import (
 // it is the scenario's, and the other fields replace parts of that:
 //
 //	variant: acgnn
-//	method: ppo
 //	steps: 500000
-//	ppo: {envs: 64}
+//	rollouts: {envs: 64}
 //	environment: {scenario: mixed, load: {min: 0.5, max: 0.95}}
 type Job struct {
 	Config
@@ -72,7 +70,6 @@ func readJob(data []byte, variant string) (Job, error) {
 	}
 	file := struct {
 		*Config
-		ByRollouts  bool              `json:"byRollouts"` // the old spelling of the method rollouts
 		Environment json.RawMessage   `json:"environment"`
 		Also        []json.RawMessage `json:"also"`
 		HeldOut     json.RawMessage   `json:"heldOut"`
@@ -80,9 +77,6 @@ func readJob(data []byte, variant string) (Job, error) {
 	}{Config: &j.Config}
 	if err := strict(asJSON, &file); err != nil {
 		return j, err
-	}
-	if file.ByRollouts {
-		j.Method = byRollouts
 	}
 	if len(file.Environment) > 0 {
 		if j.Environment, err = readEnvironment(file.Environment); err != nil {
@@ -198,8 +192,8 @@ func (j Job) Validate() error {
 	if err := errors.Join(j.Environment.Objective.Validate(), j.Environment.Validate()); err != nil {
 		return fmt.Errorf("environment: %w", err)
 	}
-	if j.Imitation.Taught() && !run.IsNetwork(j.Teaching().Teacher) { // a run that began elsewhere may have had it
-		if _, err := run.TeacherByName(j.Teaching().Teacher, nil); err != nil {
+	if j.Imitation.Taught() && !run.IsNetwork(j.Imitation.Teacher) { // a run that began elsewhere may have had it
+		if _, err := run.TeacherByName(j.Imitation.Teacher, nil); err != nil {
 			return err
 		}
 	}
@@ -240,100 +234,50 @@ func (j Job) Judgement(c *checkpoint.Checkpoint) (run.Judgement, error) {
 		return run.Judgement{}, fmt.Errorf("judge: %w", err)
 	}
 	held.After(j.EvaluateSeeds) // Judge may have the clusters and workloads on which the network was chosen
-	return held.Judge(c, j.Teaching(), j.Unscheduled)
+	return held.Judge(c, j.Imitation, j.Unscheduled)
 }
 
 // YAML returns the job as a file that ReadJob reads.
 func (j Job) YAML() ([]byte, error) { return yaml.Marshal(j) }
 
-// onlineHalfLife is the half-life, in placements, with which learning from a stream discounts rewards by default.
-const onlineHalfLife = 30
-
-// onlineJob returns the job with which the network of c continues to learn from a running scheduler:
-// the job of its training, with changes. What its manifest does not say has the variant's default
-// and the checkpoint's objective.
-//
-// The reward is the fall of the cost until the next decision, with a half-life as discount, unless the training
-// had a half-life of its own: the shaped reward of the shipped networks needs the end of an episode, which a stream
-// does not have. There is no teacher. A trained network's learning rates are those at the end of its training, and
-// an untrained one's those at the start. All other schedules stay at their first value.
-// Environment.WaitCost is the penalty for a pod that has to wait. On Evaluation, every network is
-// judged before the scheduler gets it.
-//
-// A network that checkpoint.Checkpoint.CheckOnline refuses is an error.
-func onlineJob(c *checkpoint.Checkpoint) (Job, error) {
-	a := c.Manifest.Architecture
-	if err := c.CheckOnline(); err != nil {
-		return Job{}, exit.New(exit.Usage, err, "run it without --learn")
-	}
-	j, err := NewJob(onlineVariant(a))
-	if err != nil {
-		return j, err
-	}
-	if o, err := objective.Parse(c.Manifest.Objective); err == nil { // a network of random weights has none
-		j.Environment.Objective = o
-	}
-	variant, method := j.Variant, j.Method
-	if len(c.Manifest.Config) > 0 {
-		if err := json.Unmarshal(c.Manifest.Config, &j); err != nil {
-			return j, fmt.Errorf("training configuration in the checkpoint: %w", err)
-		}
-	}
-	j.Variant, j.Method = variant, method // there are no rollouts on a cluster
-	j.Hidden, j.Features = a.Hidden, a.Features
-	j.Imitation = run.Imitation{}
-	j.Judge = nil // a stream has no end at which to judge
-	if j.HalfLife == 0 || j.Reward.Kind == run.ShapedReward {
-		j.Reward.Kind, j.HalfLife = run.StepReward, onlineHalfLife
-	}
-	fall := 1.0 // of the learning rates
-	if _, trained := c.Manifest.Training["step"]; trained {
-		fall = j.LearningRateAt(j.Steps) / j.LearningRate
-	}
-	j.LearningRate *= fall
-	j.PPO = j.PPO.Online(fall)
-	return j, nil
-}
-
-// onlineVariant returns the variant with a network's encoder and head.
-func onlineVariant(a checkpoint.Architecture) (name string) {
-	for _, v := range variants {
-		if v.head == a.Head && (v.encoder == checkpoint.GNN) == (a.Encoder == checkpoint.GNN) {
-			name = v.name
-		}
-	}
-	return name
-}
-
-// The flags of online learning that are not hyperparameters.
+// The flags of online learning.
 const (
 	Tolerance     = "tolerance"
 	GuardEpisodes = "guard-episodes"
+	Remember      = "replay-buffer-size"
+	learningRate  = "learning-rate"
 )
 
-// OnlineFlags returns the flags that gnntrain --online and a scheduler that learns have in common.
+// OnlineFlags returns the flags that gnntrain --online and a scheduler that learns have in common, but that of the learning rate.
 func OnlineFlags() []cli.Flag {
 	return []cli.Flag{
+		&cli.IntFlag{Name: Remember, Value: 4000, Usage: "`NUMBER` of snapshots of the cluster that learning draws from; " +
+			"there is one for every 8 placements"},
 		&cli.Float64Flag{Name: Tolerance, Value: 0.1,
-			Usage: "how much worse than the best network so far a network may score, as a `SHARE` of the default scoring's score"},
+			Usage: "how much worse than the best network so far a network may score, as a `SHARE` of that score"},
 		&cli.IntFlag{Name: GuardEpisodes, Value: 8, Usage: "`NUMBER` of held-out episodes on which a network is judged before the scheduler " +
-			"gets it; 0: its scores only have to be finite"},
+			"gets it; 0: its prices only have to be finite"},
 	}
 }
 
-// OnlineJobFromFlags returns the valid job of learn.OnlineJobFromFlags with the changes of the flags. The scheduler's
+// OnlineFromFlags returns the valid configuration with which a network goes on learning, with the changes of the flags. The scheduler's
 // command checks it before it starts a trainer, which checks it again.
-func OnlineJobFromFlags(c *cli.Context, start *checkpoint.Checkpoint) (Job, error) {
-	job, err := onlineJob(start)
+func OnlineFromFlags(c *cli.Context, start *checkpoint.Checkpoint) (value.Config, error) {
+	config, err := value.OnlineConfig(start)
 	if err != nil {
-		return job, err
+		return config, err
 	}
-	ApplyFlags(c, &job.Config)
+	if c.IsSet(learningRate) {
+		config.LearningRate = c.Float64(learningRate)
+	}
 	if t := c.Float64(Tolerance); !(t >= 0) {
-		return job, fmt.Errorf("--%s is %v, want 0 or more", Tolerance, t)
+		return config, fmt.Errorf("--%s is %v, want 0 or more", Tolerance, t)
 	}
 	if n := c.Int(GuardEpisodes); n < 0 || n > 1000 {
-		return job, fmt.Errorf("--%s is %d, want 0 to 1000", GuardEpisodes, n)
+		return config, fmt.Errorf("--%s is %d, want 0 to 1000", GuardEpisodes, n)
 	}
-	return job, job.Validate()
+	if n := c.Int(Remember); n < config.BatchSnapshots {
+		return config, fmt.Errorf("--%s is %d, want %d or more", Remember, n, config.BatchSnapshots)
+	}
+	return config, config.Validate()
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/run"
@@ -16,12 +15,12 @@ import (
 )
 
 func TestReadJob(t *testing.T) {
-	j, err := ReadJob("f", []byte("variant: acdqn\nsteps: 123\nppo: {envs: 16}\nenvironment: {scenario: mixed, load: {min: 0.5, max: "+
+	j, err := ReadJob("f", []byte("variant: acdqn\nsteps: 123\nrollouts: {envs: 8}\nenvironment: {scenario: mixed, load: {min: 0.5, max: "+
 		"0.6}}\nheldOut: {scenario: training}"), "gnn")
 	fatal.If(t, err)
 	want, err := defaultConfig("acdqn")
 	fatal.If(t, err)
-	want.Steps, want.PPO.Envs = 123, 16
+	want.Steps, want.Rollouts.Envs = 123, 8
 	if !reflect.DeepEqual(j.Config, want) {
 		t.Errorf("%+v, want %+v", j.Config, want)
 	}
@@ -32,24 +31,6 @@ func TestReadJob(t *testing.T) {
 	}
 	if j.HeldOut == nil || !reflect.DeepEqual(j.Evaluation(), run.BalanceEnv()) {
 		t.Errorf("held-out %+v", j.HeldOut)
-	}
-}
-
-// Files and checkpoints of before say byRollouts.
-func TestOldSpellingOfRollouts(t *testing.T) {
-	j, err := ReadJob("f", []byte("byRollouts: true\nvariant: acdqn"), "gnn")
-	if err != nil || j.Method != byRollouts {
-		t.Errorf("%s, %v", j.Method, err)
-	}
-	for _, name := range checkpoint.ShippedNames() {
-		c, err := checkpoint.Shipped(name)
-		fatal.If(t, err)
-		if c.Manifest.Architecture.Stars() {
-			continue
-		}
-		if j, err := ReadJob(name, c.Manifest.Config, "gnn"); err != nil || j.Method != byRollouts {
-			t.Errorf("%s: %s, %v", name, j.Method, err)
-		}
 	}
 }
 
@@ -85,38 +66,17 @@ func TestReadJobRefuses(t *testing.T) {
 	for want, text := range map[string]string{
 		"cnn":        "variant: cnn",
 		"stepz":      "stepz: 1",
-		"gamma":      "gamma: 2",
+		"rate":       "learningRate: 2",
 		"nodez":      "environment: {scenario: mixed, nodez: 1}",
 		"nowhere":    "environment: {scenario: nowhere}",
 		"already":    "steps: 1\nsteps: 2",
-		"envz":       "ppo: {envz: 1}",
-		"reward":     "reward: {kind: gold}",
+		"envz":       "rollouts: {envz: 1}",
+		"ppo":        "ppo: {envs: 1}",
 		"waitCost":   "heldOut: {scenario: mixed, waitCost: -1}",
 		"file.yaml:": "steps: 0",
 	} {
 		if _, err := ReadJob("file.yaml", []byte(text), "gnn"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", text, err, want)
-		}
-	}
-}
-
-// The job of a network that begins as a rule is valid: it learns how the rule changes with the state.
-func TestResidualJobs(t *testing.T) {
-	for file, method := range map[string]string{"rule": byES} {
-		path := "runs/" + file + ".yaml"
-		b, err := os.ReadFile(path)
-		fatal.If(t, err)
-		j, err := ReadJob(path, b, "gnn")
-		if err != nil || j.Method != method || j.Residual != "linear" {
-			t.Errorf("method %q, residual %q, %v", j.Method, j.Residual, err)
-		}
-		if teacher := j.Teaching().Teacher; teacher != "linear" {
-			t.Errorf("%s: the teacher is %s, not the rule", path, teacher)
-		}
-		for i, c := range j.Also {
-			if c.Objective.Name() != j.Environment.Objective.Name() || len(c.Shapes) == 0 {
-				t.Errorf("%s: number %d of also is %+v", path, i+1, c)
-			}
 		}
 	}
 }
@@ -132,8 +92,8 @@ func FuzzReadJob(f *testing.F) {
 		fatal.If(f, err)
 		f.Add(b)
 	}
-	f.Add([]byte("variant: acdqn\nppo: {envs: 16}\nenvironment: {scenario: mixed, load: {min: 0.5, max: 0.6}}\nheldOut: {scenario: training}"))
-	f.Add([]byte("environment: null\nheldOut: {}\nreward: null"))
+	f.Add([]byte("variant: acdqn\nrollouts: {envs: 16}\nenvironment: {scenario: mixed, load: {min: 0.5, max: 0.6}}\nheldOut: {scenario: training}"))
+	f.Add([]byte("environment: null\nheldOut: {}\nimitation: null"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		j, err := ReadJob("f", data, "gnn")
 		if err != nil {

@@ -21,15 +21,6 @@ import (
 	"gnnsched/scheduler/policy/neural"
 )
 
-// short returns the configuration of a run of seconds by deep Q-learning.
-func short(t *testing.T, steps int) Config {
-	t.Helper()
-	c := defaults(t, "gnn")
-	c.Hidden, c.Steps, c.BatchSize, c.DQN.ReplayBufferSize = 16, steps, 32, 2000
-	c.EvaluateEvery, c.EvaluateSeeds = 1000, 4
-	return c
-}
-
 // trainer returns a run, and the evaluation that it uses.
 func trainer(t *testing.T, c Config) (*run.Trainer, *run.HeldOut) {
 	t.Helper()
@@ -76,40 +67,34 @@ func TestTrainingWithAnotherSet(t *testing.T) {
 }
 
 // A short run ends well above chance and above an untrained network on workloads that it never saw,
-// and the same seed gives the same weights: deep Q-learning with its teacher, PPO and rollouts without one.
+// and the same seed gives the same weights, without a teacher.
 func TestTrainingLearnsAndRepeats(t *testing.T) {
-	ppo := tiny(t, "acdqn")
-	ppo.Hidden, ppo.Steps, ppo.EvaluateEvery, ppo.EvaluateSeeds = 16, 12_000, 6_000, 4
-	ppo.Gamma, ppo.LearningRate, ppo.BatchSize, ppo.PPO.Envs, ppo.PPO.Rollout = 0, 3e-3, 128, 8, 64
-	ppo.Imitation = run.Imitation{}
-	tried := tiny(t, "dqn")
-	tried.Method, tried.Hidden, tried.Steps, tried.EvaluateEvery, tried.EvaluateSeeds = byRollouts, 16, 8_000, 4_000, 4
-	tried.LearningRate, tried.BatchSize, tried.Imitation = 3e-3, 64, run.Imitation{}
-	tried.Rollouts.Envs, tried.Rollouts.Horizon, tried.Rollouts.Memory, tried.Rollouts.Averaging = 8, 12, 4_000, 0.05
-	for name, c := range map[string]Config{"DQN": short(t, 3000), "PPO": ppo, "rollouts": tried} {
-		t.Run(name, func(t *testing.T) {
-			tr, held := trainer(t, c)
-			first, score := finish(t, tr)
-			again, _ := trainer(t, c)
-			if second, _ := finish(t, again); !bytes.Equal(first, second) {
-				t.Error("the same seed gave other weights")
-			}
-			untrained := learntest.Network(t, learntest.Weights(c.Architecture(), 9))
-			for _, p := range []policy.Policy{neural.New("untrained", untrained, nil), heuristic.NewRandom(rand.New(rand.NewPCG(1, 2)))} {
-				s, err := held.Evaluate(p, false)
-				fatal.If(t, err)
-				t.Logf("trained %+v, %s %+v", score, p.Name(), s)
-				if score.Figures["heldOutCost"] > 0.8*s.Cost {
-					t.Errorf("trained %v, %s %v", score, p.Name(), s)
-				}
-			}
-		})
+	c := tiny(t, "dqn")
+	c.Hidden, c.Steps, c.EvaluateEvery, c.EvaluateSeeds = 16, 8_000, 4_000, 4
+	c.LearningRate, c.BatchSize, c.Imitation = 3e-3, 64, run.Imitation{}
+	c.Rollouts.Envs, c.Rollouts.Horizon, c.Rollouts.Memory, c.Rollouts.Averaging = 8, 12, 4_000, 0.05
+	tr, held := trainer(t, c)
+	first, score := finish(t, tr)
+	again, _ := trainer(t, c)
+	if second, _ := finish(t, again); !bytes.Equal(first, second) {
+		t.Error("the same seed gave other weights")
+	}
+	untrained := learntest.Network(t, learntest.Weights(c.Architecture(), 9))
+	for _, p := range []policy.Policy{neural.New("untrained", untrained, nil), heuristic.NewRandom(rand.New(rand.NewPCG(1, 2)))} {
+		s, err := held.Evaluate(p, false)
+		fatal.If(t, err)
+		t.Logf("trained %+v, %s %+v", score, p.Name(), s)
+		if score.Figures["heldOutCost"] > 0.8*s.Cost {
+			t.Errorf("trained %v, %s %v", score, p.Name(), s)
+		}
 	}
 }
 
 // When training is interrupted, it returns the best network so far and the reason.
 func TestTrainingInterrupted(t *testing.T) {
-	tr, _ := trainer(t, short(t, 100_000))
+	c := tiny(t, "gnn")
+	c.Steps = 100_000
+	tr, _ := trainer(t, c)
 	ctx, cancel := context.WithCancel(context.Background())
 	tr.Progress = func(run.Pace) { cancel() }
 	best, _, err := tr.Train(ctx)

@@ -13,7 +13,6 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/choice"
-	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/plugin/userconfig"
@@ -177,24 +176,6 @@ func (a *Args) validateLearn() error {
 	if err := a.Learn.validate(); err != nil {
 		return err
 	}
-	terms, err := objective.Parse(a.Learn.Objective)
-	if err == nil {
-		err = terms.NoQueue()
-	}
-	for _, w := range terms {
-		switch name := w.Term.Name(); {
-		case objective.Measured(w.Term) && a.Usage == nil:
-			return fmt.Errorf("learn: the objective %s is about measured usage; add usage with a source", name)
-		case name == (objective.Throttled{}).Name() && !a.Usage.KnowsThrottled():
-			return fmt.Errorf("learn: the source %s does not say what the objective %s is about, so every reward would be 0; ask %s",
-				a.Usage.Source, name, usage.PrometheusSource)
-		case objective.Talks(w.Term) && a.Traffic == nil:
-			return fmt.Errorf("learn: the objective %s is about traffic; add traffic with a network", name)
-		}
-	}
-	if err != nil {
-		return err
-	}
 	c, err := checkpoint.Load(a.Checkpoint)
 	if err != nil {
 		return nil // the file may come later, as without learn
@@ -211,11 +192,8 @@ type LearnArgs struct {
 	// Trainer is the program and its arguments. It reads the placements from its
 	// standard input until the stream ends, and writes the checkpoint.
 	Trainer []string `json:"trainer"`
-	// Objective gives the reward of a placement, such as balance=1,pack=0.5.
-	Objective string `json:"objective"`
-	// InitEpsilon is the probability at first with which a network of deep Q-learning chooses a random feasible node. It is multiplied by
-	// EpsilonDecay after each decision, down to FinalEpsilon. An actor-critic ignores these values; it draws each node with the
-	// probability that it gives it.
+	// InitEpsilon is the probability at first with which a random feasible node is chosen. It is multiplied by EpsilonDecay after each
+	// decision, down to FinalEpsilon.
 	InitEpsilon  float64 `json:"initEpsilon,omitempty"`
 	EpsilonDecay float64 `json:"epsilonDecay,omitempty"`
 	FinalEpsilon float64 `json:"finalEpsilon,omitempty"`
@@ -225,9 +203,6 @@ type LearnArgs struct {
 func (a LearnArgs) validate() error {
 	if len(a.Trainer) == 0 || a.Trainer[0] == "" {
 		return errors.New("learn: trainer is missing")
-	}
-	if _, err := objective.Parse(a.Objective); err != nil {
-		return fmt.Errorf("learn: %w", err)
 	}
 	for _, v := range []struct {
 		name             string

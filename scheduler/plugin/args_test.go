@@ -131,7 +131,6 @@ func TestExplorationHangsOnTheArgument(t *testing.T) {
 		"newLearner":    "newPlugin, if args.Learn != nil",
 		"l.explore":     "scored",
 		"preferAnother": "explore",
-		"policy.Sample": "explore",
 		"learner{":      "newLearner",
 	} {
 		if got := uses(t, name); !slices.Equal(got, []string{want}) {

@@ -145,11 +145,7 @@ func learnedProfile(t testing.TB, name string, args Args, recorded bool) config.
 			func(p config.Plugin) bool { return p.Name == "ImageLocality" })
 	}
 	hear := config.PluginSet{Enabled: []config.Plugin{{Name: Name}}}
-	if args.Learn != nil {
-		p.Plugins.PostFilter.Enabled = append(p.Plugins.PostFilter.Enabled, hear.Enabled...)
-		p.Plugins.Reserve, p.Plugins.PostBind = hear, hear
-	}
-	if recorded || args.Canary != nil {
+	if recorded || args.Canary != nil || args.Learn != nil {
 		p.Plugins.Reserve, p.Plugins.PostBind = hear, hear
 	}
 	p.PluginConfig = append(p.PluginConfig, config.PluginConfig{Name: Name, Args: &runtime.Unknown{Raw: raw}})

@@ -24,12 +24,7 @@ func (p *learnedScore) decide(ctx context.Context, s *scoring) error {
 	v := &s.view
 	v.began, p.asked = time.Now().Add(-v.took), v.claims
 	raw := p.raw[:len(s.feasible)]
-	if v.rows = p.rows; p.learns && s.left != nil { // the step's candidates are those that could be chosen
-		v.rows, raw = make([]int32, len(s.left)), s.raw
-		for i, l := range s.left {
-			v.rows[i] = p.rows[l]
-		}
-	}
+	v.rows = p.rows
 	p.mirror.snapshot.Preferred = len(s.nodes)
 	defer p.mirror.closeCards(ctx, v.rows, p.asked)()
 	if err := s.decider.score(*v, raw); err != nil {

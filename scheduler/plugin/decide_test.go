@@ -450,37 +450,24 @@ func TestDecisionCountsPreferredNodes(t *testing.T) {
 	}
 }
 
-// Exploration draws only among the nodes that the preferences leave, and an actor-critic's step has
-// the probability within these.
+// Exploration draws only among the nodes that the preferences leave.
 func TestExplorationKeepsPreferences(t *testing.T) {
-	for profile, args := range map[string]Args{"explores-q": learning(t, 1), "explores-ac": drawing(t)} {
-		b, finish := newLearningBed(t, profile, args)
-		b.softened(t, 7)
-		drawn := map[string]int{}
-		for i := range 300 {
-			pod := benchPod(i, 0, "")
-			state, node, ok := b.cycle(t, profile, pod)
-			if !ok {
-				t.Fatal("no choice")
-			}
-			d := noteKey.Read(state)
-			if len(d.rows) != 3 {
-				t.Fatalf("%s: the step has %d candidates, want 3", profile, len(d.rows))
-			}
-			if profile == "explores-ac" {
-				out, err := b.plugin.active.load().(*networkDecider).net.NewSession().Score(d.step.State, nil)
-				fatal.If(t, err)
-				if want := softmax(out.Scores)[d.step.Action]; math.Abs(math.Exp(d.step.Log)-want) > 1e-5 {
-					t.Fatalf("probability %v, want %v", math.Exp(d.step.Log), want)
-				}
-			}
-			drawn[node]++
-			b.sched.Profiles[profile].RunReservePluginsUnreserve(b.ctx, state, pod, node)
+	const profile = "explores"
+	b, finish := newLearningBed(t, profile, learning(t, 1))
+	b.softened(t, 7)
+	drawn := map[string]int{}
+	for i := range 300 {
+		pod := benchPod(i, 0, "")
+		state, node, ok := b.cycle(t, profile, pod)
+		if !ok {
+			t.Fatal("no choice")
 		}
-		finish()
-		if len(drawn) != 3 || drawn["b"] == 0 || drawn["d"] == 0 || drawn["f"] == 0 {
-			t.Errorf("%s: drawn %v, want b, d and f", profile, drawn)
-		}
+		drawn[node]++
+		b.sched.Profiles[profile].RunReservePluginsUnreserve(b.ctx, state, pod, node)
+	}
+	finish()
+	if len(drawn) != 3 || drawn["b"] == 0 || drawn["d"] == 0 || drawn["f"] == 0 {
+		t.Errorf("drawn %v, want b, d and f", drawn)
 	}
 }
 

@@ -400,8 +400,7 @@ func TestNoNetworkKeepsTheMirror(t *testing.T) {
 }
 
 // While kube-scheduler tries a group, it reserves nodes that it gives back. Only the last reservation is a
-// decision and a step, and its costs are those without and with the pod, which the try has put on the
-// snapshot's node.
+// decision and a step.
 func TestStepsOfAGroup(t *testing.T) {
 	const profile = "group"
 	b, _ := newLearningBed(t, profile, learning(t, 0))
@@ -425,6 +424,8 @@ func TestStepsOfAGroup(t *testing.T) {
 		return out
 	}
 	p, q := pod("p"), pod("q")
+	b.learner.arrivals.arrives(p, nil)
+	b.learner.arrivals.arrives(q, nil)
 	ofP := b.scoredOn(t, profile, p)
 	triedP := b.try(t, profile, ofP, p, "n")
 	ofQ := b.scoredOn(t, profile, q)
@@ -440,9 +441,6 @@ func TestStepsOfAGroup(t *testing.T) {
 	got := steps()
 	if len(got) != 1 || got[0].Number != 1 || got[0].Step.(experience.Step).Number != 1 {
 		t.Fatalf("%+v, want the first step of the first decision", got)
-	}
-	if s := got[0].Step.(experience.Step); s.Before != 0 || s.After <= 0 {
-		t.Errorf("costs %v and %v on an empty cluster, want 0 and more", s.Before, s.After)
 	}
 }
 

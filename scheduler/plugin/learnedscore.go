@@ -30,7 +30,6 @@ type learnedScore struct {
 
 	preferences      *preferences // nil if the plugin does not look at them
 	nodeReservations *nodereservation.Nodes
-	learns           bool // the decider scores only the nodes that the preferences leave
 
 	mu sync.Mutex // scheduling cycles come one at a time; this keeps it so
 	clusterView
@@ -80,7 +79,7 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle, reserved *res
 	if p.traffic, err = traffic.Start(ctx, args.Traffic, h, logger(ctx)); err != nil {
 		return nil, err
 	}
-	if p.preferences, err = newPreferences(ctx, args.Preferences, args.Learn != nil, up, h); err != nil {
+	if p.preferences, err = newPreferences(ctx, args.Preferences, up, h); err != nil {
 		return nil, err
 	}
 	nodes := h.SharedInformerFactory().Core().V1().Nodes().Informer()

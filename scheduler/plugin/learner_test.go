@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-base/metrics"
@@ -20,17 +21,14 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
-	"gnnsched/scheduler/usage"
 )
 
 // streamEnv makes the test binary act as a trainer that writes the stream to the named file.
@@ -52,16 +50,10 @@ func TestMain(m *testing.M) {
 }
 
 func learning(t testing.TB, epsilon float64) Args {
-	return Args{Checkpoint: untrained(t, 1, nil), Deadline: duration(time.Hour), Learn: &LearnArgs{
-		Trainer: []string{os.Args[0]}, Objective: "balance", InitEpsilon: epsilon, EpsilonDecay: 1, FinalEpsilon: epsilon,
+	kinds := checkpoint.Architecture{Graph: checkpoint.KindsGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}
+	return Args{Checkpoint: untrainedOf(t, kinds, 1, nil), Deadline: duration(time.Hour), Learn: &LearnArgs{
+		Trainer: []string{os.Args[0]}, InitEpsilon: epsilon, EpsilonDecay: 1, FinalEpsilon: epsilon,
 	}}
-}
-
-// drawing returns the arguments of a profile that learns with an actor-critic.
-func drawing(t testing.TB) Args {
-	a := learning(t, 0)
-	a.Checkpoint = untrainedOf(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8}, 1, nil)
-	return a
 }
 
 // newLearningBed is newBed with a trainer and a fixed random seed. finish ends the trainer and returns
@@ -94,6 +86,9 @@ func newLearningBed(t *testing.T, profile string, args Args, objects ...runtime.
 // cycle runs a pod's scheduling cycle up to the reservation of a node. ok is false if the pod fits on
 // fewer than two nodes.
 func (b *bed) cycle(t rapid.TB, profile string, pod *v1.Pod) (state fwk.CycleState, node string, ok bool) {
+	if b.learner != nil {
+		b.learner.arrivals.arrives(pod, nil)
+	}
 	fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.sched.Profiles[profile].SnapshotSharedLister().(*cache.Snapshot)))
 	nodes, state := b.filter(t, profile, pod)
 	if len(nodes) < 2 {
@@ -114,8 +109,8 @@ func (b *bed) cycle(t rapid.TB, profile string, pod *v1.Pod) (state fwk.CycleSta
 	return state, best.Name, true
 }
 
-// Each bound pod gives a step with its node and the objective's cost before and after. A pod whose
-// binding fails gives a gap in the numbers.
+// Each bound pod gives a step with the kinds of pods, what waits and what room there is before the placement. A pod whose binding fails gives
+// a gap in the numbers.
 func TestBindingsBecomeSteps(t *testing.T) {
 	const profile = "learns"
 	b, finish := newLearningBed(t, profile, learning(t, 0.5))
@@ -131,24 +126,29 @@ func TestBindingsBecomeSteps(t *testing.T) {
 			if seed%5 == 0 {
 				f.RunReservePluginsUnreserve(b.ctx, cycle, state.waiting, node)
 			} else {
+				step := b.learner.step(&b.learner.mirror.snapshot)
+				step.Number = number
+				want = append(want, step)
 				f.RunPostBindPlugins(b.ctx, cycle, state.waiting, node)
-				before, after := costsOf(b.learner, state.waiting, node)
-				want = append(want, experience.Step{Number: number, Action: actionOf(b.learner, cycle, node), Before: before, After: after})
 				waitSent(t, profile, len(want))
 			}
 		}
 		unload()
+		b.learner.arrivals.leaves(state.waiting)
 	}
 	got := finish()
 	if len(got) != len(want) || len(want) < 10 {
 		t.Fatalf("%d steps, want %d", len(got), len(want))
 	}
+	waits := 0.
 	for i, w := range want {
-		if g := got[i]; g.Number != w.Number || g.Action != w.Action || math.Abs(g.Before-w.Before) > 1e-9 ||
-			math.Abs(g.After-w.After) > 1e-9 || (g.Before == g.After) != (w.Before == w.After) {
-			t.Errorf("step %d is %d: action %d, cost %v to %v; want %d: action %d, cost %v to %v", i, g.Number, g.Action, g.Before, g.After,
-				w.Number, w.Action, w.Before, w.After)
+		if d := cmp.Diff(w, got[i]); d != "" {
+			t.Errorf("step %d: %s", i, d)
 		}
+		waits += w.Waits()
+	}
+	if waits <= 0 {
+		t.Error("nothing waits, though the pods that are placed did")
 	}
 	count := func(result string) float64 { return counter(t, learningSteps.WithLabelValues(profile, result)) }
 	if count("dropped") != 0 || count("unbound") != float64(number)-float64(len(want)) {
@@ -156,11 +156,45 @@ func TestBindingsBecomeSteps(t *testing.T) {
 	}
 }
 
+// A step has what the pods of each kind wait for, in percent of the cluster, and how many more fit.
+func TestStepsHoldKinds(t *testing.T) {
+	const profile = "kinds"
+	b, finish := newLearningBed(t, profile, learning(t, 0))
+	b.alike(t, profile, 4)
+	for i := range 3 { // they wait while another is placed
+		b.learner.arrivals.arrives(benchPod(100+i, 100, ""), nil)
+	}
+	pod := benchPod(0, 0, "")
+	cycle, node, ok := b.cycle(t, profile, pod)
+	if !ok {
+		t.Fatal("no choice")
+	}
+	b.sched.Profiles[profile].RunPostBindPlugins(b.ctx, cycle, pod, node)
+	waitSent(t, profile, 1)
+	steps := finish()
+	if len(steps) != 1 || steps[0].Cluster.Nodes != 4 {
+		t.Fatalf("%+v", steps)
+	}
+	capacity := objective.Capacity(b.learner.mirror.snapshot.Nodes)
+	waiting := 0.
+	for _, k := range b.learner.arrivals.now().Kinds {
+		waiting += 100 * k.Waiting * objective.Share(k.Pod.Requests, capacity)
+	}
+	if got := steps[0].Waits(); waiting <= 0 || math.Abs(got-waiting) > 1e-9 {
+		t.Errorf("%v %% of the cluster waits, want %v", got, waiting)
+	}
+	for _, k := range steps[0].Kinds {
+		if k.Seen.Free <= 0 || k.Seen.Places < k.Seen.Free || k.Seen.Breadth != 1 {
+			t.Errorf("kind %+v", k)
+		}
+	}
+}
+
 // countFromZero forgets what the process has counted, since it may have run the same test before.
 func countFromZero() {
 	for _, m := range []interface{ Reset() }{
 		decisionDuration, preferencesFailed, fallbacks, decisionsDropped, reloads,
-		learningSteps, exploredTotal, waitedTotal, trainerRestarts, trainerPlacements, trainerUpdates, trainerNetworks, trainerFigures,
+		learningSteps, exploredTotal, trainerRestarts, trainerPlacements, trainerUpdates, trainerNetworks, trainerFigures,
 	} {
 		m.Reset()
 	}
@@ -179,22 +213,6 @@ func waitSent(t *testing.T, profile string, n int) {
 	for counter(t, learningSteps.WithLabelValues(profile, "sent")) < float64(n) {
 		time.Sleep(time.Millisecond) // if it never sends, the test's own time limit ends this
 	}
-}
-
-func actionOf(l *learner, cycle fwk.CycleState, node string) int {
-	return slices.Index(noteKey.Read(cycle).rows, l.mirror.row[node])
-}
-
-// costsOf evaluates the objective on newly converted nodes.
-func costsOf(l *learner, pod *v1.Pod, node string) (before, after float64) {
-	made := func() []*cluster.Node {
-		m := mirror{reserved: l.mirror.reserved}
-		m.sync(l.mirror.infos, false)
-		return m.snapshot.Nodes
-	}
-	nodes := made()
-	nodes[l.mirror.row[node]].Add(convertPod(pod).Requests)
-	return objective.Balance{}.Cost(made()), objective.Balance{}.Cost(nodes)
 }
 
 // With epsilon 1 every candidate is chosen now and then, also among equal ones.
@@ -241,24 +259,12 @@ func TestDecodeLearnArgs(t *testing.T) {
 	good := learning(t, 0.1)
 	for name, spoil := range map[string]func(*Args){
 		"trainer":   func(a *Args) { a.Learn.Trainer = nil },
-		"objective": func(a *Args) { a.Learn.Objective = "fun" },
-		"no source": func(a *Args) { a.Learn.Objective = "balance=0.5,hot" },
-		"throttled, which metrics.k8s.io does not know": func(a *Args) {
-			a.Learn.Objective, a.Usage = "throttled", &usage.Config{Source: usage.MetricsAPISource}
-		},
-		"throttled, which is not asked": func(a *Args) {
-			a.Learn.Objective, a.Usage = "throttled", &usage.Config{Source: usage.PrometheusSource, Queries: map[string]string{"node_throttled": ""}}
-		},
-		"throttled without a source": func(a *Args) { a.Learn.Objective = "throttled" },
-		"epsilon":                    func(a *Args) { a.Learn.InitEpsilon = 1.1 },
-		"final":                      func(a *Args) { a.Learn.FinalEpsilon = 0.2 },
-		"decay":                      func(a *Args) { a.Learn.EpsilonDecay = math.NaN() },
-		"file":                       func(a *Args) { a.Checkpoint = "" },
-		"heuristic":                  func(a *Args) { a.Checkpoint, a.Policy = "", "best-fit" },
-		"peers": func(a *Args) {
-			a.Checkpoint = untrainedOf(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8,
-				Features: []string{"base", "traffic"}}, 1, nil)
-		},
+		"epsilon":   func(a *Args) { a.Learn.InitEpsilon = 1.1 },
+		"final":     func(a *Args) { a.Learn.FinalEpsilon = 0.2 },
+		"decay":     func(a *Args) { a.Learn.EpsilonDecay = math.NaN() },
+		"file":      func(a *Args) { a.Checkpoint = "" },
+		"heuristic": func(a *Args) { a.Checkpoint, a.Policy = "", "best-fit" },
+		"graph":     func(a *Args) { a.Checkpoint = untrained(t, 1, nil) },
 	} {
 		bad, learn := good, *good.Learn
 		bad.Learn = &learn
@@ -274,12 +280,6 @@ func TestDecodeLearnArgs(t *testing.T) {
 	later := good
 	if later.Checkpoint += ".later"; later.validateLearn() != nil {
 		t.Error("a file that comes later is refused")
-	}
-	for _, objective := range []string{"balance=0.5,hot", "throttled"} {
-		good.Learn.Objective, good.Usage = objective, &usage.Config{Source: usage.PrometheusSource}
-		if err := good.validateLearn(); err != nil {
-			t.Errorf("%s with a source: %v", objective, err)
-		}
 	}
 }
 
@@ -315,20 +315,20 @@ func TestReportsBecomeMetrics(t *testing.T) {
 	if n := figuresReported(t, "reports"); n != 0 {
 		t.Errorf("%d figures of a trainer that ended", n)
 	}
-	m.reported(experience.Report{Read: 7, Stale: 1, Updates: 1, Figures: map[string]float64{"loss": 0.75}})
+	m.reported(experience.Report{Read: 7, Updates: 1, Figures: map[string]float64{"loss": 0.75}})
 	for i := range 20 { // each report has another figure
-		m.reported(experience.Report{Read: 7, Stale: 1, Updates: 1, Figures: map[string]float64{"loss": 0.75, strings.Repeat("a", i+1): 1}})
+		m.reported(experience.Report{Read: 7, Updates: 1, Figures: map[string]float64{"loss": 0.75, strings.Repeat("a", i+1): 1}})
 		if n := figuresReported(t, "reports"); n != 2 {
 			t.Fatalf("%d figures, want those of the last report", n)
 		}
 	}
-	m.reported(experience.Report{Read: 7, Stale: 1, Updates: 1, Figures: map[string]float64{"loss": 0.75, "cost": 3}})
+	m.reported(experience.Report{Read: 7, Updates: 1, Figures: map[string]float64{"loss": 0.75, "cost": 3}})
 	for name, c := range map[string]struct {
 		metric metrics.CounterMetric
 		want   float64
 	}{
-		"read": {trainerPlacements.WithLabelValues("reports", "read"), 187}, "missing": {trainerPlacements.WithLabelValues("reports",
-			"missing"), 2}, "stale": {trainerPlacements.WithLabelValues("reports", "stale"), 1},
+		"read":    {trainerPlacements.WithLabelValues("reports", "read"), 187},
+		"missing": {trainerPlacements.WithLabelValues("reports", "missing"), 2},
 		"updates": {trainerUpdates.WithLabelValues("reports"), 37}, "passed": {trainerNetworks.WithLabelValues("reports", "passed"), 1},
 		"refused":  {trainerNetworks.WithLabelValues("reports", "refused"), 1},
 		"restarts": {trainerRestarts.WithLabelValues("reports"), 1},
@@ -349,160 +349,33 @@ func TestReportsBecomeMetrics(t *testing.T) {
 	}
 }
 
-// An actor-critic draws candidates with the softmax probabilities of its scores. The step has the
-// drawn one's log-probability and the network's fingerprint.
-func TestActorCriticDraws(t *testing.T) {
-	const profile, nodes, draws = "draws", 5, 4000
-	args := drawing(t)
-	b, finish := newLearningBed(t, profile, args)
-	b.alike(t, profile, nodes)
-	start, err := checkpoint.Load(args.Checkpoint)
-	fatal.If(t, err)
-	best, drawn := 0, map[string]int{}
-	for i := range draws {
+// A placement that the network did not decide, and one of a pod with one feasible node, give no step and no gap.
+func TestOthersDecisionsAreNoSteps(t *testing.T) {
+	const profile = "others"
+	b, finish := newLearningBed(t, profile, learning(t, 0))
+	b.alike(t, profile, 5)
+	f := b.sched.Profiles[profile]
+	for i := range 3 {
 		pod := benchPod(i, 0, "")
-		state, node, ok := b.cycle(t, profile, pod)
-		if !ok {
-			t.Fatal("no choice")
-		}
-		d := noteKey.Read(state)
-		out, err := b.plugin.active.load().(*networkDecider).net.NewSession().Score(d.step.State, nil)
-		fatal.If(t, err)
-		chances := softmax(out.Scores)
-		at := slices.Index(d.rows, b.learner.mirror.row[node])
-		if math.Abs(math.Exp(d.step.Log)-chances[at]) > 1e-5 || d.step.Network != start.Fingerprint() || d.step.Action != at {
-			t.Fatalf("draw %d: action %d with probability %v of network %x; want %d, %v, %x", i, d.step.Action, math.Exp(d.step.Log),
-				d.step.Network, at, chances[at], start.Fingerprint())
-		}
-		if at == policy.Best(out.Scores) {
-			best++
-		}
-		drawn[node]++
-		b.sched.Profiles[profile].RunReservePluginsUnreserve(b.ctx, state, pod, node)
-	}
-	finish()
-	for node, n := range drawn { // nodes in the same state have the same probability
-		if math.Abs(float64(n)/draws-1./nodes) > 0.03 {
-			t.Errorf("%s was drawn %d times of %d", node, n, draws)
-		}
-	}
-	if got := counter(t, exploredTotal.WithLabelValues(profile)); len(drawn) != nodes || got != float64(draws-best) {
-		t.Errorf("%v; %v explored, want %d", drawn, got, draws-best)
-	}
-}
-
-func softmax(scores []float32) []float64 {
-	out, total := make([]float64, len(scores)), 0.0
-	for i, v := range scores {
-		out[i] = math.Exp(float64(v))
-		total += out[i]
-	}
-	for i := range out {
-		out[i] /= total
-	}
-	return out
-}
-
-// A step tells whether another node was reserved than the network chose. A placement that the network did not decide,
-// and one on a node that it did not see, leave a gap in the numbers; a pod with one feasible node does not.
-func TestOverruledStepsAreMarked(t *testing.T) {
-	for head, args := range map[string]Args{"drawn": drawing(t), "best": learning(t, 0)} {
-		profile := "overruled-" + head
-		b, finish := newLearningBed(t, profile, args)
-		b.alike(t, profile, 5)
-		f := b.sched.Profiles[profile]
-		place := func(i int, change func(d *note, nodes []fwk.NodeInfo) string) {
-			pod := benchPod(i, 0, "")
-			nodes, state := b.filter(t, profile, pod)
+		b.learner.arrivals.arrives(pod, nil)
+		nodes, state := b.filter(t, profile, pod)
+		if i != 1 { // the second is not scored, as if one node were feasible
 			if st := f.RunPreScorePlugins(b.ctx, state, pod, nodes); !st.IsSuccess() {
 				t.Fatal(st.AsError())
 			}
-			node := change(noteKey.Read(state), nodes)
-			if node == "" { // as if the network had failed
-				decisionKey.Read(state).decision.Fallback = "failed"
-				noteKey.Delete(state)
-				node = nodes[0].Node().Name
-			}
-			if st := f.RunReservePluginsReserve(b.ctx, state, pod, node); !st.IsSuccess() {
-				t.Fatal(st.AsError())
-			}
-			f.RunPostBindPlugins(b.ctx, state, pod, node)
 		}
-		// Equal nodes have equal scores, of which exploration raised one, or this test does.
-		chosen := func(d *note) int {
-			best := policy.Best(d.scores)
-			preferAnother(d.scores, best)
-			return best
-		}
-		nodeOf := func(d *note, i int) string { return b.learner.mirror.infos[d.rows[i]].Node().Name }
-		for i := range 4 { // numbers 1 to 4, every second overruled
-			place(i, func(d *note, _ []fwk.NodeInfo) string { return nodeOf(d, (chosen(d)+i%2)%len(d.rows)) })
-		}
-		place(4, func(*note, []fwk.NodeInfo) string { return "" }) // 5
-		place(5, func(d *note, nodes []fwk.NodeInfo) string {      // 6
-			best := chosen(d)
-			node := nodeOf(d, best)
-			d.rows = slices.Delete(slices.Clone(d.rows), best, best+1)
-			return node
-		})
-		pod := benchPod(6, 0, "")
-		_, only := b.filter(t, profile, pod) // as if one node were feasible, which is not scored
-		if st := f.RunReservePluginsReserve(b.ctx, only, pod, b.learner.mirror.infos[0].Node().Name); !st.IsSuccess() {
+		if st := f.RunReservePluginsReserve(b.ctx, state, pod, nodes[0].Node().Name); !st.IsSuccess() {
 			t.Fatal(st.AsError())
 		}
-		f.RunPostBindPlugins(b.ctx, only, pod, b.learner.mirror.infos[0].Node().Name)
-		place(7, func(d *note, _ []fwk.NodeInfo) string { return nodeOf(d, chosen(d)) }) // 7
-		waitSent(t, profile, 5)
-		var numbers []uint64
-		for _, s := range finish() {
-			numbers = append(numbers, s.Number)
-			if want := s.Number == 2 || s.Number == 4; s.Overruled != want || want && s.Log != 0 {
-				t.Errorf("%s: step %d is overruled: %v, log-probability %v", head, s.Number, s.Overruled, s.Log)
-			}
-		}
-		if want := []uint64{1, 2, 3, 4, 7}; !slices.Equal(numbers, want) {
-			t.Errorf("%s: steps %v, want %v", head, numbers, want)
-		}
-		if n := counter(t, learningSteps.WithLabelValues(profile, "overruled")); n != 3 {
-			t.Errorf("%s: %v are counted as overruled, want 3", head, n)
-		}
+		f.RunPostBindPlugins(b.ctx, state, pod, nodes[0].Node().Name)
 	}
-}
-
-// A pod that finds no node counts once, however often it is tried. Later steps contain the count.
-func TestWaitsAreCounted(t *testing.T) {
-	const profile = "waits"
-	b, finish := newLearningBed(t, profile, learning(t, 0))
-	b.alike(t, profile, 3)
-	f := b.sched.Profiles[profile]
-	place := func(i int) {
-		pod := benchPod(i, 0, "")
-		state, node, ok := b.cycle(t, profile, pod)
-		if !ok {
-			t.Fatal("no choice")
-		}
-		f.RunPostBindPlugins(b.ctx, state, pod, node)
+	waitSent(t, profile, 2)
+	var numbers []uint64
+	for _, s := range finish() {
+		numbers = append(numbers, s.Number)
 	}
-	for i, waits := range []int{0, 2, 1} {
-		for range waits {
-			pod := benchPod(0, 0, "")
-			for range 2 { // at the second attempt it has the condition
-				if _, st := b.learner.PostFilter(b.ctx, framework.NewCycleState(), pod, nil); !st.IsRejected() {
-					t.Fatalf("status %v", st)
-				}
-				pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable}}
-			}
-		}
-		place(i)
-	}
-	waitSent(t, profile, 3)
-	for i, s := range finish() {
-		if want := []uint64{0, 2, 3}[i]; s.Waited != want {
-			t.Errorf("step %d: %d have waited, want %d", i, s.Waited, want)
-		}
-	}
-	if n := counter(t, waitedTotal.WithLabelValues(profile)); n != 3 {
-		t.Errorf("%v are counted", n)
+	if want := []uint64{1, 2}; !slices.Equal(numbers, want) {
+		t.Errorf("steps %v, want %v", numbers, want)
 	}
 }
 
@@ -517,9 +390,6 @@ func TestNothingExploresWithoutLearn(t *testing.T) {
 	if _, reserves := made.(fwk.ReservePlugin); reserves {
 		t.Error("it hears of reservations")
 	}
-	if _, filters := made.(fwk.PostFilterPlugin); filters {
-		t.Error("it hears of pods that wait")
-	}
 	if _, binds := made.(fwk.PostBindPlugin); binds {
 		t.Error("it hears of bindings")
 	}
@@ -530,7 +400,7 @@ func TestNothingExploresWithoutLearn(t *testing.T) {
 		if !ok || node != first {
 			t.Fatalf("decision %d is %s, not %s", i, node, first)
 		}
-		if noteKey.Read(state) != nil || decisionKey.Read(state) != nil {
+		if decisionKey.Read(state) != nil {
 			t.Fatal("the decision was noted")
 		}
 	}

@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -18,7 +17,6 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/promapi"
 	"gnnsched/scheduler/objective"
@@ -48,48 +46,6 @@ func idleAndHot(t *testing.T) (source *usage.Config, idle, hot *v1.Node) {
 	}
 	return &usage.Config{Source: usage.PrometheusSource, Server: promapi.Server{Address: prometheus.URL}, Queries: map[string]string{"node_cpu": "cpu"}},
 		node("idle"), node("hot")
-}
-
-// The costs of a step count the chosen node, too, where they are about measured usage: a placement changes neither.
-func TestStepsCostMeasuredUsage(t *testing.T) {
-	for objective, want := range map[string]float64{
-		"usage-balance": 0.14375, // the CPU is used by 0.025 and 0.6, the memory alike: the mean of the standard deviations 0.2875 and 0
-		"throttled":     0.5 / 3, // 2.5 cores are used, and another half was wanted
-	} {
-		t.Run(objective, func(t *testing.T) { costsMeasuredUsage(t, objective, want) })
-	}
-}
-
-func costsMeasuredUsage(t *testing.T, objective string, want float64) {
-	source, idle, hot := idleAndHot(t)
-	profile := "learns-" + objective
-	args := learning(t, 0)
-	args.Learn.Objective, args.Usage = objective, source
-	b, finish := newLearningBed(t, profile, args, idle, hot)
-	for _, n := range []*v1.Node{idle, hot} {
-		b.sched.Cache.AddNode(b.log, n)
-	}
-	measured := func() int {
-		return each.Count(b.learner.mirror.snapshot.Nodes, func(v *cluster.Node) bool { return v.Usage != nil })
-	}
-	pod := st.MakePod().Name("waiting").UID("waiting").SchedulerName(profile).Req(map[v1.ResourceName]string{"cpu": "500m"}).Obj()
-	for range 1000 { // the first measurement is on its way
-		cycle, node, ok := b.cycle(t, profile, pod)
-		if !ok {
-			t.Fatal("no node")
-		}
-		if measured() == 2 {
-			b.sched.Profiles[profile].RunPostBindPlugins(b.ctx, cycle, pod, node)
-			waitSent(t, profile, 1)
-			break
-		}
-		b.sched.Profiles[profile].RunReservePluginsUnreserve(b.ctx, cycle, pod, node)
-		time.Sleep(10 * time.Millisecond)
-	}
-	steps := finish()
-	if len(steps) != 1 || math.Abs(steps[0].Before-want) > 1e-6 || steps[0].Before != steps[0].After {
-		t.Errorf("%d steps: %+v, want one with the costs %v", len(steps), steps, want)
-	}
 }
 
 // A profile with a source scores by what it measures. Requests say the opposite.
@@ -279,47 +235,10 @@ func (b *bed) countedAll(t *testing.T, placed []*v1.Pod, pending *v1.Pod, profil
 	}
 }
 
-// The costs of a step have the traffic with the pod on the chosen node.
-func TestStepsCostTraffic(t *testing.T) {
-	const profile = "learns-traffic"
-	args := learning(t, 0)
-	args.Learn.Objective, args.Traffic = "traffic", &traffic.Config{Network: network,
-		Measured: measuring(t, map[[2]string]float64{{"web", "api"}: 30})}
-	nodes := racked(2)
-	b, finish := newLearningBed(t, profile, args)
-	for _, n := range nodes {
-		b.sched.Cache.AddNode(b.log, n)
-	}
-	for i, p := range []*v1.Pod{talker(profile, "web", 0), talker(profile, "api", 0)} {
-		p.Spec.NodeName = nodes[i].Name // in zones a and b, which are half as far apart as a and c
-		fatal.If(t, b.sched.Cache.AddPod(b.log, p))
-	}
-	pod := talker(profile, "web", 1)
-	for len(b.learner.mirror.snapshot.Peers) == 0 { // until it has measured
-		if _, err := b.decide(profile, pod); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cycle, node, ok := b.cycle(t, profile, pod)
-	if !ok {
-		t.Fatal("no node")
-	}
-	b.sched.Profiles[profile].RunPostBindPlugins(b.ctx, cycle, pod, node)
-	waitSent(t, profile, 1)
-	after := map[string]float64{"n0": 0.5, "n1": 0.5 * 2 / 3}[node] // of 45 bytes a second, or of 30 of them
-	if steps := finish(); len(steps) != 1 || steps[0].Before != 0.5 || math.Abs(steps[0].After-after) > 1e-6 {
-		t.Errorf("steps %+v, want one with the costs 0.5 and %v on %s", steps, after, node)
-	}
-	if got := b.learner.mirror.snapshot.Nodes[0].Traffic.Rate; got != 30 {
-		t.Errorf("the running pods exchange %v, want 30", got)
-	}
-}
-
 func TestArgsOfTraffic(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": -1}}}}`:                                                  "in profile x: traffic: network: zone.latency: -1 is not 0 to",
 		`{"policy": "greedy:traffic", "traffic": {"net": {}}}`:                                                                             `unknown field "net"`,
-		`{"checkpoint": "f", "variant": "gnn", "learn": {"trainer": ["t"], "objective": "traffic"}}`:                                       "the objective traffic is about traffic; add traffic with a network",
 		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}}, "rackLabel": "a b"}}`:                               `rackLabel "a b" is not the key`,
 		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1, "bandwidth": 1e99}}}}`:                                "zone.bandwidth: 1e+99 is not",
 		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}, "between": [{"zones": ["a", "a"], "latency": 1}]}}}`: `"a" is named twice`,

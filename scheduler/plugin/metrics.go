@@ -97,24 +97,20 @@ func metricsOf(profile string) profileMetrics {
 var (
 	learningSteps = learningSet.Counters("learning_steps_total",
 		"Placements to learn from, by result: sent to the trainer, dropped because it is too slow, unbound because the pod did not get its "+
-			"node, overruled because other scores chose another node than the network; those count as sent too unless the network did "+
-			"not see the node.",
+			"node.",
 		"profile", "result")
-	exploredTotal = learningSet.Counters("explored_total",
-		"Random decisions; for an actor-critic, drawn nodes that were not the most likely one.", "profile")
+	exploredTotal   = learningSet.Counters("explored_total", "Random decisions.", "profile")
 	epsilonNow      = learningSet.Gauges("epsilon", "Probability with which the last decision was random.", "profile")
-	waitedTotal     = learningSet.Counters("waited_total", "Pods that found no node at their first attempt.", "profile")
 	trainerRestarts = learningSet.Counters("trainer_restarts_total",
 		"Number of times that the trainer ended or did not start, and was started again.", "profile")
 	trainerPlacements = learningSet.Counters("trainer_placements_total",
-		"Placements as the trainer counts them, by result: read, missing between those that it read, "+
-			"stale because another network made them than the one that learns.",
+		"Placements as the trainer counts them, by result: read, missing between those that it read.",
 		"profile", "result")
 	trainerUpdates  = learningSet.Counters("trainer_updates_total", "Updates of the network that learns.", "profile")
 	trainerNetworks = learningSet.Counters("trainer_networks_total",
 		"Networks that the guard judged, by result: passed, refused.", "profile", "result")
 	trainerFigures = learningSet.Gauges("trainer_figure",
-		"Figures of learning as the trainer reported them last, by name: cost, reward, loss, gradient_norm and others are means since the "+
+		"Figures of learning as the trainer reported them last, by name: cost, loss, gradient_norm and others are means since the "+
 			"report before, score and score_limit are of the last network that the guard judged.",
 		"profile", "figure")
 )
@@ -134,11 +130,11 @@ func NewCurveSampler(c clock.WithTicker) *learningcurve.Sampler {
 
 // learnMetrics are the metrics of one profile that learns.
 type learnMetrics struct {
-	sent, dropped, unbound, overruled metrics.CounterMetric
-	explored, waited, restarts        metrics.CounterMetric
-	epsilon                           metrics.GaugeMetric
-	profile                           string
-	last                              experience.Report // of the trainer that runs
+	sent, dropped, unbound metrics.CounterMetric
+	explored, restarts     metrics.CounterMetric
+	epsilon                metrics.GaugeMetric
+	profile                string
+	last                   experience.Report // of the trainer that runs
 }
 
 // learnMetricsOf registers the metrics if need be.
@@ -146,12 +142,11 @@ func learnMetricsOf(profile string) *learnMetrics {
 	learningSet.Register()
 	anyLearns.Store(true)
 	return &learnMetrics{
-		profile:   profile,
-		sent:      learningSteps.WithLabelValues(profile, learningcurve.Sent),
-		dropped:   learningSteps.WithLabelValues(profile, learningcurve.Dropped),
-		unbound:   learningSteps.WithLabelValues(profile, learningcurve.Unbound),
-		overruled: learningSteps.WithLabelValues(profile, learningcurve.Overruled),
-		explored:  exploredTotal.WithLabelValues(profile), waited: waitedTotal.WithLabelValues(profile),
+		profile:  profile,
+		sent:     learningSteps.WithLabelValues(profile, learningcurve.Sent),
+		dropped:  learningSteps.WithLabelValues(profile, learningcurve.Dropped),
+		unbound:  learningSteps.WithLabelValues(profile, learningcurve.Unbound),
+		explored: exploredTotal.WithLabelValues(profile),
 		restarts: trainerRestarts.WithLabelValues(profile), epsilon: epsilonNow.WithLabelValues(profile),
 	}
 }
@@ -168,7 +163,6 @@ func (m *learnMetrics) reported(r experience.Report) {
 	}
 	add(trainerPlacements.WithLabelValues(m.profile, learningcurve.Read), r.Read, m.last.Read)
 	add(trainerPlacements.WithLabelValues(m.profile, learningcurve.Missing), r.Missing, m.last.Missing)
-	add(trainerPlacements.WithLabelValues(m.profile, learningcurve.Stale), r.Stale, m.last.Stale)
 	add(trainerUpdates.WithLabelValues(m.profile), r.Updates, m.last.Updates)
 	add(trainerNetworks.WithLabelValues(m.profile, learningcurve.Passed), r.Passed, m.last.Passed)
 	add(trainerNetworks.WithLabelValues(m.profile, learningcurve.Refused), r.Refused, m.last.Refused)

@@ -106,7 +106,7 @@ type preferences struct {
 }
 
 // newPreferences returns the preferences of a mode; nil if the plugin has nothing to do with them.
-func newPreferences(ctx context.Context, mode preference.Mode, learns bool, u *upstream, h fwk.Handle) (*preferences, error) {
+func newPreferences(ctx context.Context, mode preference.Mode, u *upstream, h fwk.Handle) (*preferences, error) {
 	if mode != preference.First && mode != preference.Declared {
 		return nil, nil
 	}
@@ -116,16 +116,14 @@ func newPreferences(ctx context.Context, mode preference.Mode, learns bool, u *u
 		case names.NodeAffinity, names.InterPodAffinity, names.TaintToleration, names.DynamicResources:
 			p.summed = append(p.summed, w)
 		case names.PodTopologySpread:
-			if mode == preference.First && !learns {
+			if mode == preference.First {
 				p.spread = []weighted{{w.ScorePlugin, 1}}
 			}
-			if mode == preference.Declared || !learns {
-				declared, err := declaredSpread(ctx, h)
-				if err != nil {
-					return nil, err
-				}
-				w.ScorePlugin = declared
+			declared, err := declaredSpread(ctx, h)
+			if err != nil {
+				return nil, err
 			}
+			w.ScorePlugin = declared
 			p.summed = append(p.summed, w)
 		case names.ImageLocality:
 			if mode == preference.First {

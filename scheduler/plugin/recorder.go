@@ -211,9 +211,6 @@ func (r *recorder) reading(s *scoring, i int) *policy.Reading {
 
 // seenAt returns the index of s.nodes[i] among the nodes that the decider saw.
 func (r *recorder) seenAt(s *scoring, i int) int {
-	if r.learns {
-		return i
-	}
 	return int(s.feasibleIndex(int32(i))) // it saw all feasible nodes
 }
 

@@ -17,8 +17,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"gnnsched/gnn/feature"
-	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/each"
@@ -254,13 +252,9 @@ func TestLearnerCountsMissedDecisions(t *testing.T) {
 	}
 }
 
-// testStep is a valid step of the learner on an empty node.
+// testStep is a valid step of the learner.
 func (l *learner) testStep(number uint64) experience.Step {
-	g := &graph.Graph{Zones: 1}
-	g.Resize(1)
-	g.PodX, g.ClusterX = make([]float32, feature.Default().Widths.Pod), make([]float32, feature.Default().Widths.Cluster)
-	g.ResizeCandidates(1)
-	return experience.Step{Actor: l.actor, Epoch: l.epoch, Number: number, State: g}
+	return experience.Step{Actor: l.actor, Epoch: l.epoch, Number: number, Kinds: []experience.Kind{{}}}
 }
 
 // recordedBed is newBed with a book, and with upstream's refusals counted.

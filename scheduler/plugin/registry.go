@@ -53,10 +53,7 @@ func newPlugin(ctx context.Context, obj runtime.Object, h fwk.Handle, active <-c
 		recording.Canaries.Add(p.canary)
 	}
 	if args.Learn != nil {
-		l, err := newLearner(ctx, p, *args.Learn, active)
-		if err != nil {
-			return nil, err
-		}
+		l := newLearner(ctx, p, *args.Learn, active)
 		recording.listen(ctx, l.recorder)
 		return l, nil
 	}

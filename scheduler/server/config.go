@@ -293,9 +293,6 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 	out.Plugins.PreScore = schedulerconfig.PluginSet{Enabled: preScore, Disabled: off}
 	out.Plugins.Score = schedulerconfig.PluginSet{Enabled: score, Disabled: off}
 	only := schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{{Name: plugin.Name}}}
-	if p.Learn != nil {
-		out.Plugins.PostFilter = only
-	}
 	if p.Learn != nil || p.Canary != nil {
 		out.Plugins.Reserve = only
 		out.Plugins.PostBind = only

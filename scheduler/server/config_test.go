@@ -48,7 +48,7 @@ func full() Config {
 }
 
 func learn(trainer ...string) *plugin.LearnArgs {
-	return &plugin.LearnArgs{Trainer: trainer, Objective: "balance", InitEpsilon: 0.1, EpsilonDecay: 0.999, FinalEpsilon: 0.01}
+	return &plugin.LearnArgs{Trainer: trainer, InitEpsilon: 0.1, EpsilonDecay: 0.999, FinalEpsilon: 0.01}
 }
 
 func TestYAML(t *testing.T) {

@@ -138,7 +138,7 @@ func (s *soak) prepareCluster() error {
 	s.cluster = &program{name: "kwokcluster", path: s.config.Kwokcluster, log: s.file("cluster.log"),
 		args: []string{"up", "--dir", s.folder(), "--pools", s.file("pools.yaml"), "--log-level", "warn"}}
 	for _, name := range []string{swapped, learning} {
-		k, err := checkpoint.ShippedStart(name)
+		k, err := checkpoint.Shipped(name)
 		if err != nil {
 			return err
 		}
@@ -176,8 +176,8 @@ func (s *soak) profile(name string) (server.Profile, error) {
 	}
 	if name == learning && s.config.Trainer != "" {
 		p.Learn = &plugin.LearnArgs{
-			Trainer:   []string{s.config.Trainer, "--online", "--init", p.Checkpoint, "--guard-episodes", "2"},
-			Objective: "balance", InitEpsilon: 0.1, EpsilonDecay: 0.999, FinalEpsilon: 0.01,
+			Trainer:     []string{s.config.Trainer, "--online", "--init", p.Checkpoint, "--guard-episodes", "2"},
+			InitEpsilon: 0.1, EpsilonDecay: 0.999, FinalEpsilon: 0.01,
 		}
 	}
 	return p, err

@@ -81,10 +81,8 @@ func begin(t testing.TB, file string, count int, names ...string) *clusters {
 		fatal.If(t, err)
 		c.nets = append(c.nets, net)
 	}
-	settings := run.Settings{Seed: 7, Reward: run.Reward{Kind: run.PlacementReward, Scale: 10}}
-	layout := run.Layout{Count: count, Group: 1, All: true}
 	configs, a := append([]sim.Config{job.Environment}, job.Also...), c.nets[0].Manifest.Architecture
-	if c.Environments, err = run.NewEnvironments(settings, configs, layout, a, &run.Figures{}); err != nil {
+	if c.Environments, err = run.NewEnvironments(run.Settings{Seed: 7}, configs, count, a, &run.Figures{}); err != nil {
 		t.Fatal(err)
 	}
 	fatal.If(t, c.Begin(c.nets[0]))
@@ -98,7 +96,7 @@ func (c *clusters) play(t testing.TB, placements, candidates int) (tried [][]int
 	fatal.If(t, c.Follow(c.nets[c.next%len(c.nets)]))
 	for _, env := range c.All {
 		for range placements {
-			if _, last := env.Step(c.Rand.IntN(env.Candidates())); last {
+			if env.Step(c.Rand.IntN(env.Candidates())) {
 				fatal.If(t, env.Begin())
 			}
 		}
@@ -130,7 +128,6 @@ func TestSameAsHere(t *testing.T) {
 		file string
 		nets []string
 	}{
-		{"rule.yaml", []string{"rule"}},
 		{"gnn-traffic.yaml", []string{"gnn-traffic"}}, {"acdqn-energy.yaml", []string{"acdqn-energy"}},
 	} {
 		t.Run(x.file, func(t *testing.T) {
@@ -160,7 +157,7 @@ func FuzzPlay(f *testing.F) {
 		}
 		return filepath.Join(dir, name), nil
 	}
-	for _, name := range []string{"rule", "gnn-traffic", "gpu-gnn"} {
+	for _, name := range []string{"acdqn-energy", "gnn-traffic", "gpu-gnn"} {
 		net, err := checkpoint.Shipped(name)
 		if err == nil {
 			err = net.Save(filepath.Join(dir, name))
@@ -174,12 +171,12 @@ func FuzzPlay(f *testing.F) {
 	for name, text := range map[string]string{"world": fmt.Sprintf(`{"Config":%s}`, config), "empty": `{"Config":{}}`, "broken": "{"} {
 		fatal.If(f, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	good := []byte(`{"Net":"rule","World":"world","Horizon":3,"WaitCost":0.3,"Env":1,"Seed":7,"Before":[0,1],"Tried":[0,1]}`)
+	good := []byte(`{"Net":"acdqn-energy","World":"world","Horizon":3,"WaitCost":0.3,"Env":1,"Seed":7,"Before":[0,1],"Tried":[0,1]}`)
 	want, err := (&Player{}).Play(f.Context(), good, blob)
 	fatal.If(f, err)
 	f.Add(good)
 	for _, other := range []string{`"gnn-traffic"`, `"gpu-gnn"`, `"broken"`, `"none"`} {
-		f.Add(bytes.Replace(good, []byte(`"rule"`), []byte(other), 1))
+		f.Add(bytes.Replace(good, []byte(`"acdqn-energy"`), []byte(other), 1))
 	}
 	for _, other := range []string{`"empty"`, `"broken"`, `"../x"`} {
 		f.Add(bytes.Replace(good, []byte(`"world"`), []byte(other), 1))

@@ -24,9 +24,7 @@ import (
 // what to do, Step does it. When an episode is over, Begin starts the next.
 type Environment struct {
 	env      *sim.Env
-	settings Settings
 	teacher  policy.Policy // nil for none
-	all      bool          // whether the network sees all feasible nodes; see Layout
 	groups   bool          // whether the network reads the groups of running pods
 	nextSeed func() uint64 // seed of the next episode
 	figures  *Figures
@@ -37,7 +35,6 @@ type Environment struct {
 	state   *graph.Graph   // of the decision at hand; the encoder owns it
 	copied  *graph.Graph   // the last copy of a state
 	scores  []float32      // the teacher's
-	rows    []int32        // of the nodes that the network sees; reused
 
 	progress
 }
@@ -46,14 +43,6 @@ type Environment struct {
 type progress struct {
 	Seed    uint64  // of the episode
 	Actions []int32 // taken so far
-	Return  float64 // so far
-}
-
-// episode holds the totals of an episode, up to its end or its truncation.
-type episode struct {
-	ret     float64 // undiscounted sum of the rewards
-	length  int     // placements
-	outcome sim.Outcome
 }
 
 // emptyEpisodes is how many episodes in a row may be without any placement.
@@ -101,8 +90,7 @@ func (e *Environment) repeat(actions []int32) error {
 			return fmt.Errorf("training episode %d cannot be repeated: placement %d does not exist; another version made it",
 				e.Seed, len(e.Actions)+1)
 		}
-		candidate := e.candidate(int(a))
-		e.env.StepOn(candidate, e.env.Snapshot().Nodes[e.env.Candidates()[candidate]].ChooseDevices(e.env.Pending().Requests))
+		e.place(int(a))
 		e.Actions = append(e.Actions, a)
 	}
 	if e.env.Done() {
@@ -121,22 +109,14 @@ func (e *Environment) follow(net *infer.Network) {
 
 // Observe encodes the decision at hand. Score and CopyState use what it encodes.
 func (e *Environment) Observe() {
-	e.state = e.encoder.Encode(e.env.Snapshot(), e.env.Pending(), e.seen())
+	e.state = e.encoder.Encode(e.env.Snapshot(), e.env.Pending(), e.env.Candidates())
 }
 
-// Candidates returns the number of nodes that the network sees.
-func (e *Environment) Candidates() int {
-	if e.all {
-		return len(e.env.Candidates())
-	}
-	return len(e.env.Preferred())
-}
+// Candidates returns the number of feasible nodes. The network sees all of them, as in a scheduler.
+func (e *Environment) Candidates() int { return len(e.env.Candidates()) }
 
 // Mask sets the scores of candidates that preferences exclude to minus infinity.
 func (e *Environment) Mask(scores []float32) {
-	if !e.all {
-		return
-	}
 	at := 0
 	for _, i := range e.env.Preferred() {
 		for ; at < int(i); at++ {
@@ -149,27 +129,6 @@ func (e *Environment) Mask(scores []float32) {
 	}
 }
 
-// seen returns the rows of the nodes that the network sees. It is valid until the next call.
-func (e *Environment) seen() []int32 {
-	rows := e.env.Candidates()
-	if e.all {
-		return rows
-	}
-	e.rows = e.rows[:0]
-	for _, i := range e.env.Preferred() {
-		e.rows = append(e.rows, rows[i])
-	}
-	return e.rows
-}
-
-// candidate returns the simulator's index of one of the nodes that the network sees.
-func (e *Environment) candidate(choice int) int {
-	if e.all {
-		return choice
-	}
-	return int(e.env.Preferred()[choice])
-}
-
 // Score runs the acting network on the observed decision. The output is valid until the next call.
 func (e *Environment) Score() (infer.Output, error) {
 	out, err := e.session.Score(e.state, nil)
@@ -177,13 +136,6 @@ func (e *Environment) Score() (infer.Output, error) {
 		return out, fmt.Errorf("acting network: %w", err)
 	}
 	return out, nil
-}
-
-// Value observes the decision at hand and returns the acting network's value of it.
-func (e *Environment) Value() (float64, error) {
-	e.Observe()
-	out, err := e.Score()
-	return float64(out.Value), err
 }
 
 // TeacherChoice returns the candidate that the teacher would choose.
@@ -195,17 +147,12 @@ func (e *Environment) TeacherChoice() (int, error) {
 
 // TeacherScores returns the teacher's scores of the candidates. They are valid until the next call.
 func (e *Environment) TeacherScores() ([]float32, error) {
-	rows := e.seen()
+	rows := e.env.Candidates()
 	e.scores = slices.Grow(e.scores[:0], len(rows))[:len(rows)]
 	if err := e.teacher.Score(e.env.Snapshot(), e.env.Pending(), rows, e.scores); err != nil {
 		return nil, fmt.Errorf("teacher: %w", err)
 	}
 	return e.scores, nil
-}
-
-// Play plays the episode at hand from its start to its end with a network. Begin must follow.
-func (e *Environment) Play(net *infer.Network) (sim.Outcome, error) {
-	return eval.Play(e.env, e.Seed, e.playerOf(net), nil)
 }
 
 // playerOf returns a network as a policy in the episode.
@@ -217,7 +164,7 @@ func (e *Environment) playerOf(net *infer.Network) neural.Policy {
 func (e *Environment) Costs(r *eval.Rollout, tried []int32) (costs []float64, err error) {
 	r.Policy = e.playerOf(e.net)
 	for _, c := range tried {
-		cost, err := r.Cost(e.env, e.candidate(int(c)))
+		cost, err := r.Cost(e.env, int(c))
 		if err != nil {
 			return nil, err
 		}
@@ -247,27 +194,21 @@ func (e *Environment) CopyState() *graph.Graph {
 	return c
 }
 
-// Step places the pod on a candidate and returns the reward, and whether that ends the episode.
-// After the last step, Begin must follow.
-func (e *Environment) Step(choice int) (reward float64, last bool) {
-	candidate := e.candidate(choice)
-	row := e.env.Candidates()[candidate]
-	on := e.env.Snapshot().Nodes[row].ChooseDevices(e.env.Pending().Requests)
-	reward = e.settings.Reward.step(e.env, candidate, on, e.settings.Discount())
-	e.Actions, e.Return = append(e.Actions, int32(choice)), e.Return+reward
-	last = e.env.Done()
-	if last {
-		e.figures.episode(episode{e.Return, len(e.Actions), e.env.Outcome()})
+// Step places the pod on a candidate, and reports whether that ends the episode. After the last step, Begin must follow.
+func (e *Environment) Step(choice int) (last bool) {
+	row := e.env.Candidates()[choice]
+	e.place(choice)
+	e.Actions = append(e.Actions, int32(choice))
+	if last = e.env.Done(); last {
+		e.figures.episode(len(e.Actions), e.env.Outcome())
 	}
 	e.figures.Action(row)
-	return reward, last
+	return last
 }
 
-// Truncate reports an episode that is left before its end. Begin must follow.
-func (e *Environment) Truncate() {
-	o := e.env.Outcome()
-	o.Unscheduled-- // the pod at hand was about to get a node
-	e.figures.episode(episode{e.Return, len(e.Actions), o})
+// place places the pod on a candidate, on the devices that a network without a say in them chooses.
+func (e *Environment) place(choice int) {
+	e.env.StepOn(choice, e.env.Snapshot().Nodes[e.env.Candidates()[choice]].ChooseDevices(e.env.Pending().Requests))
 }
 
 // actingStream separates an agent's random numbers from the others that its seed gives.
@@ -283,8 +224,7 @@ type Environments struct {
 	// Elsewhere plays rollouts; nil: this process does.
 	Elsewhere Elsewhere
 
-	configs []sim.Config // taken in turn by groups of environments
-	group   int
+	configs []sim.Config // taken in turn
 	acting  *checkpoint.Checkpoint
 
 	seed    uint64
@@ -292,38 +232,22 @@ type Environments struct {
 	started uint64    // episodes
 }
 
-// Layout describes the environments of an agent.
-type Layout struct {
-	Count int // a multiple of Group
-	Group int // how many of them play the same episodes
-	// All shows the network all feasible nodes, as a scheduler does; Mask says which of them preferences leave. Without it, the network
-	// sees only those, as in a scheduler profile that learns.
-	All bool
-}
-
-// NewEnvironments returns environments of the simulator's configurations, which they take in turn, before their first episode.
-func NewEnvironments(s Settings, configs []sim.Config, l Layout, a checkpoint.Architecture, f *Figures) (*Environments, error) {
-	e := &Environments{Figures: f, configs: configs, group: l.Group, seed: s.Seed, source: rand.NewPCG(s.Seed, actingStream)}
+// NewEnvironments returns so many environments of the simulator's configurations, which they take in turn, before their first episode.
+func NewEnvironments(s Settings, configs []sim.Config, count int, a checkpoint.Architecture, f *Figures) (*Environments, error) {
+	e := &Environments{Figures: f, configs: configs, seed: s.Seed, source: rand.NewPCG(s.Seed, actingStream)}
 	e.Rand = rand.New(e.source)
-	for i := range l.Count {
-		c := configs[i/l.Group%len(configs)]
-		env, err := sim.New(c)
+	for i := range count {
+		env, err := sim.New(configs[i%len(configs)])
 		if err != nil {
 			return nil, fmt.Errorf("simulator: %w", err)
 		}
 		var teacher policy.Policy
-		if s.Imitation.Taught() || s.Residual != "" {
-			if teacher, err = TeacherByName(s.Teaching().Teacher, env.Typical()); err != nil {
+		if s.Imitation.Taught() {
+			if teacher, err = TeacherByName(s.Imitation.Teacher, env.Typical()); err != nil {
 				return nil, err
 			}
 		}
-		next := e.nextSeed
-		if first := i - i%l.Group; first < i { // the others of a group follow its first
-			next = func() uint64 { return e.All[first].Seed }
-		}
-		e.All = append(e.All, &Environment{
-			env: env, settings: s, teacher: teacher, all: l.All, groups: readsGroups(a), nextSeed: next, figures: f,
-		})
+		e.All = append(e.All, &Environment{env: env, teacher: teacher, groups: readsGroups(a), nextSeed: e.nextSeed, figures: f})
 	}
 	return e, nil
 }
@@ -452,14 +376,14 @@ type Elsewhere interface {
 func (e *Environments) Rollouts(tried [][]int32, horizon int, waitCost float64) Rollouts {
 	r := Rollouts{Net: e.acting, Configs: e.configs, Rules: Rules{horizon, waitCost}}
 	for i, env := range e.All {
-		r.Decisions = append(r.Decisions, Decision{i / e.group % len(e.configs), i, env.Seed, env.Actions, tried[i]})
+		r.Decisions = append(r.Decisions, Decision{i % len(e.configs), i, env.Seed, env.Actions, tried[i]})
 	}
 	return r
 }
 
 // NewReplay returns an environment for decisions of other processes, which networks of an architecture meet.
 func NewReplay(c sim.Config, a checkpoint.Architecture) (*Environment, error) {
-	all, err := NewEnvironments(Settings{}, []sim.Config{c}, Layout{Count: 1, Group: 1, All: true}, a, nil)
+	all, err := NewEnvironments(Settings{}, []sim.Config{c}, 1, a, nil)
 	if err != nil {
 		return nil, err
 	}

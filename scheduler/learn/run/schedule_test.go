@@ -17,11 +17,11 @@ func TestLearningRateFalls(t *testing.T) {
 func TestFade(t *testing.T) {
 	s := Settings{Steps: 100}
 	for step, want := range map[int]float64{0: 1, 10: 0.5, 20: 0, 99: 0} {
-		if got := s.Fade(step, 0.2); math.Abs(got-want) > 1e-12 {
+		if got := s.fade(step, 0.2); math.Abs(got-want) > 1e-12 {
 			t.Errorf("at %d: %v, want %v", step, got, want)
 		}
 	}
-	if s.Fade(0, 0) != 0 {
+	if s.fade(0, 0) != 0 {
 		t.Error("a share of 0 does not begin at 0")
 	}
 }

@@ -8,65 +8,48 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Settings are the hyperparameters that all methods have. Like those of every method, they are
-// the JSON fields of a job; package flags makes a command's flags of the tags flag and usage.
+// Settings are the hyperparameters of a run. Package learn makes a command's flags of the tags flag and usage.
 type Settings struct {
 	Variant string `json:"variant"` // the network; package learn lists them
-	Method  string `json:"method" flag:"method" usage:"how to learn: dqn or ppo, from rewards, each with networks of its head; or rollouts, from playing on after several candidates; or es, evolution strategies, from whole episodes"`
 	Hidden  int    `json:"hiddenLayers" flag:"hidden-layers" usage:"width of the hidden layers"`
 	Seed    uint64 `json:"seed" flag:"seed" usage:"seed of everything random"`
 	Steps   int    `json:"steps" flag:"steps" usage:"number of placements to learn from"`
 
 	Features []string `json:"features,omitempty"` // names of the network's feature sets; none for base
 
-	// Residual names a linear policy, or the file of a network whose rule the network follows at first
-	// (checkpoint.Architecture.Residual). It must read the set rule.
-	Residual string `json:"residual,omitempty" flag:"residual" usage:"linear policy from which the network starts, and to whose scores it adds what it learns, and its teacher: linear, a .json file, or the .safetensors file of a network with a residual of its own"`
-
-	Gamma float64 `json:"gamma" flag:"gamma" usage:"discount of the next placement's reward"`
-	// HalfLife, if it is not 0, takes the place of Gamma: see Discount.
-	HalfLife     float64 `json:"halfLife,omitempty"` // placements after which a reward counts half
 	LearningRate float64 `json:"learningRate" flag:"learning-rate" usage:"learning rate of Adam at the start; it falls linearly to a tenth"`
 	BatchSize    int     `json:"batchSize" flag:"batch-size" usage:"number of decisions in an update"`
 	ClipNorm     float64 `json:"clipNorm"` // largest norm of the gradient
 
-	Reward    Reward    `json:"reward"`
 	Imitation Imitation `json:"imitation"`
 }
 
-// Imitation says how a run learns from a heuristic, its teacher.
-//
-// In deep Q-learning the teacher's influence falls linearly from 1 to 0 over Share of the steps:
-// the probability that it chooses the node, and the weight of the large-margin loss, which
-// prefers its choice (DQfD, Hester et al. 2018).
-//
-// PPO spends the first Share of the steps on behaviour cloning. A mix of teacher and learner, in
-// which the learner's part grows, visits the states (as in DAgger, Ross et al. 2011). For the next
-// Warmup of the steps only the critic learns, until it knows the value of the cloned policy.
+// Imitation says how a run learns from a heuristic, its teacher: over the first Share of the steps its scores are learned, and the
+// probability that it chooses the node falls linearly from 1 to 0 (as in DAgger, Ross et al. 2011).
 type Imitation struct {
 	Teacher string  `json:"teacher" flag:"teacher" usage:"policy to imitate: the name of a heuristic, or the file of a linear policy or network"`
 	Share   float64 `json:"share"` // share of the steps that imitate the teacher; 0 for none
-
-	Margin       float64 `json:"margin"`       // lead over the other nodes that the margin loss demands for the teacher's choice, in units of Q
-	MarginWeight float64 `json:"marginWeight"` // weight of the margin loss at the start
-	MarginFloor  float64 `json:"marginFloor"`  // smallest weight of the margin loss
-
-	Warmup      float64 `json:"warmup"`      // share of the steps, after cloning, in which only the critic learns
-	Coefficient float64 `json:"coefficient"` // weight of cloning in PPO's loss at the start of PPO; it falls linearly to 0
-}
-
-// Teaching returns the imitation with the teacher that counts: of a network that begins as a
-// rule it is the rule, near which rollouts keep it.
-func (s Settings) Teaching() Imitation {
-	i := s.Imitation
-	if s.Residual != "" {
-		i.Teacher = s.Residual
-	}
-	return i
 }
 
 // Taught tells whether any part of the run asks the teacher.
-func (i Imitation) Taught() bool { return i.Share > 0 || i.Coefficient > 0 }
+func (i Imitation) Taught() bool { return i.Share > 0 }
+
+// LearningRateAt returns the learning rate at a step: it falls linearly to a tenth over the run.
+func (s Settings) LearningRateAt(step int) float64 {
+	return s.LearningRate * (0.1 + 0.9*s.fade(step, 1))
+}
+
+// TeacherShare returns the teacher's part in acting at a step, from 1 at the start to 0.
+func (s Settings) TeacherShare(step int) float64 { return s.fade(step, s.Imitation.Share) }
+
+// fade falls linearly from 1 at step 0 to 0 at the given share of the steps, and stays there. It
+// is 0 for a share of 0.
+func (s Settings) fade(step int, share float64) float64 {
+	if share == 0 {
+		return 0
+	}
+	return max(1-float64(step)/(float64(s.Steps)*share), 0)
+}
 
 // Selection says how the best network of a run is chosen.
 type Selection struct {
@@ -75,28 +58,17 @@ type Selection struct {
 	Unscheduled   float64 `json:"unscheduledCost"` // weight of the fraction of pods left over, against the objective, when the best network is chosen
 }
 
-// Validate reports the first value out of range. Variant and method are not checked.
+// Validate reports the first value out of range. The variant is not checked.
 func (s Settings) Validate() error {
-	if err := s.Reward.validate(); err != nil {
-		return err
-	}
 	if err := sim.CheckTrainingSeed(s.Seed); err != nil {
 		return err
 	}
-	i := s.Imitation
 	return CheckRanges([]Range{
 		{"steps", float64(s.Steps), 1, 1e9},
-		{"gamma", s.Gamma, 0, 1},
-		{"half-life", s.HalfLife, 0, 1e9},
 		{"learning rate", s.LearningRate, 1e-9, 1},
 		{"batch size", float64(s.BatchSize), 1, 65536},
 		{"clip norm", s.ClipNorm, 1e-6, 1e6},
-		{"imitation's share", i.Share, 0, 1},
-		{"margin", i.Margin, 0, 1e3},
-		{"margin weight", i.MarginWeight, 0, 1e3},
-		{"margin floor", i.MarginFloor, 0, 1e3},
-		{"critic's warm-up", i.Warmup, 0, 1},
-		{"imitation coefficient", i.Coefficient, 0, 1e3},
+		{"imitation's share", s.Imitation.Share, 0, 1},
 	})
 }
 
@@ -139,12 +111,10 @@ type Recorder interface {
 // The tags that several methods report, named as in CleanRL where it has them. Each method has
 // more of its own.
 const (
-	TagEpsilon      = "charts/epsilon"
 	TagLearningRate = "charts/learning_rate"
 	TagNorm         = "losses/gradient_norm" // before clipping
 
-	tagReturn      = "charts/episodic_return" // undiscounted scaled return of a training episode; of a truncated one, up to there
-	tagLength      = "charts/episodic_length" // its placements
+	tagLength      = "charts/episodic_length" // placements of a training episode
 	tagSpeed       = "charts/SPS"             // steps a second
 	tagEvalCost    = "eval/cost"              // the objective at the end of held-out episodes
 	tagEvalMean    = "eval/mean_cost"         // the objective over time there
@@ -207,20 +177,11 @@ func (f *Figures) Last(tag string) float64 {
 	return 0
 }
 
-// Count returns how many values a tag has got since the last report.
-func (f *Figures) Count(tag string) int {
-	if m, ok := f.means[tag]; ok {
-		return int(m.n)
-	}
-	return 0
-}
-
-// episode notes the outcome of one.
-func (f *Figures) episode(e episode) {
-	f.Add(tagReturn, e.ret)
-	f.Add(tagLength, float64(e.length))
-	f.Add(tagVariance, e.outcome.CPUVariance)
-	f.Add(tagUnscheduled, float64(e.outcome.Unscheduled))
+// episode notes the outcome of one with so many placements.
+func (f *Figures) episode(length int, o sim.Outcome) {
+	f.Add(tagLength, float64(length))
+	f.Add(tagVariance, o.CPUVariance)
+	f.Add(tagUnscheduled, float64(o.Unscheduled))
 }
 
 // mean holds the values of a tag since the last report, and the mean of that report.

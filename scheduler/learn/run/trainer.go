@@ -44,7 +44,7 @@ func (t *Trainer) Train(ctx context.Context) (*checkpoint.Checkpoint, Evaluation
 
 // newAgent returns the method's agent in its environments.
 func (t *Trainer) newAgent() (Learner, error) {
-	envs, err := NewEnvironments(t.Settings, t.Environments, t.Method.Layout(), t.Start.Manifest.Architecture, &t.figures)
+	envs, err := NewEnvironments(t.Settings, t.Environments, t.Method.Count(), t.Start.Manifest.Architecture, &t.figures)
 	if err != nil {
 		return nil, err
 	}
@@ -76,13 +76,13 @@ func (t *Trainer) evaluate(c *checkpoint.Checkpoint) (Evaluation, error) {
 func (t *Trainer) describe(step int) string {
 	phase, loss := t.agent.Phase(step)
 	last := t.figures.Last
-	return fmt.Sprintf("%s, return %.2f, loss %.4f, epsilon %.2f", phase, last(tagReturn), last(loss), last(TagEpsilon))
+	return fmt.Sprintf("%s, loss %.4f, %.1f unscheduled", phase, last(loss), last(tagUnscheduled))
 }
 
 // Method is a way to learn, with its hyperparameters.
 type Method interface {
-	// Layout returns the environments that the agent acts in.
-	Layout() Layout
+	// Count returns the number of environments that the agent acts in.
+	Count() int
 	// NewAgent returns an agent that starts from the weights of start. The environments have not begun yet.
 	NewAgent(s Settings, e *Environments, start *checkpoint.Checkpoint) (Agent, error)
 }

@@ -133,7 +133,7 @@ func learningPolicy(net *infer.Network) func(policy.Setting) policy.Policy {
 func (a *agent) learn(i int) error {
 	c := a.config
 	rng := c.rng(learning, i, 0)
-	rate := c.LearningRate * (1 - 0.95*float64(i)/float64(c.Iterations))
+	rate := c.LearningRate * (1 - (1-lastRate)*float64(i)/float64(c.Iterations))
 	averaging := c.Averaging
 	if i <= c.Imitation { // including the first iteration in which the network plays
 		averaging = max(averaging, quickAveraging)
@@ -239,6 +239,7 @@ func newLearner(c Config, start *checkpoint.Checkpoint) (*learner, error) {
 type losses struct {
 	value float64 // mean squared error of v, in devices²
 	actor float64 // cross-entropy against the teacher, or divergence from the Boltzmann distribution of the values
+	norm  float64 // of the gradient, before it was limited
 }
 
 // update takes one step of the optimiser on snapshots. With imitate, the actor clones the teacher.
@@ -260,7 +261,8 @@ func (l *learner) update(rng *rand.Rand, snapshots []*snapshot, rate, averaging 
 		}
 	}
 	// The gradients of actor and value differ in size, so each has a limit of its own.
-	if _, err := l.Step(&s, loss, torch.Descent{Rate: rate, Limit: l.config.ClipNorm, Apart: checkpoint.ActorPrefix}); err != nil {
+	sum.norm, err = l.Step(&s, loss, torch.Descent{Rate: rate, Limit: l.config.ClipNorm, Apart: checkpoint.ActorPrefix})
+	if err != nil {
 		return sum, err
 	}
 	return sum, l.Slow.Blend(&l.Net.Parameters, averaging)

@@ -2,6 +2,7 @@ package value
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -15,6 +16,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload/trace/openb"
 )
@@ -85,6 +87,30 @@ func KindDefaults() Config {
 	c.EvaluateEvery, c.EvaluateWorkloads = 5, 48
 	return c
 }
+
+// OnlineConfig returns the configuration with which a network on the graph of kinds goes on learning from a running scheduler: that of its
+// training, as far as its manifest has it. A trained network learns at the rate with which its training ended. Others cannot learn so; the
+// error says why.
+func OnlineConfig(k *checkpoint.Checkpoint) (Config, error) {
+	c := KindDefaults()
+	if err := k.CheckOnline(); err != nil {
+		return c, err
+	}
+	if len(k.Manifest.Config) > 0 {
+		if err := json.Unmarshal(k.Manifest.Config, &c); err != nil {
+			return c, fmt.Errorf("training configuration in the checkpoint: %w", err)
+		}
+	}
+	a := k.Manifest.Architecture
+	c.Graph, c.Encoder, c.Head, c.Hidden, c.Features = a.Graph, a.Encoder, a.Head, a.Hidden, a.Features
+	if _, trained := k.Manifest.Training[run.HeldOutScore]; trained {
+		c.LearningRate *= lastRate
+	}
+	return c, c.Validate()
+}
+
+// lastRate is the part of the learning rate that is left at the end of a training.
+const lastRate = 0.05
 
 // Read decodes a YAML file. Fields that are not in it are as in c. An unknown or repeated field
 // and a value out of range are errors.

@@ -62,7 +62,7 @@ func TestTargetsOfKinds(t *testing.T) {
 	fatal.If(t, err)
 	linear, err := ruled("linear")
 	fatal.If(t, err)
-	r := &kindRecorder{config: c, rng: rand.New(rand.NewPCG(1, 1)), stars: neural.NewKindStars(c.layout(), true), policy: linear,
+	r := &kindRecorder{config: c, rng: rand.New(rand.NewPCG(1, 1)), encoder: newKindEncoder(c), policy: linear,
 		waits: map[*cluster.Kind][]float64{}}
 	var waiting []float64 // of all kinds, by decision; the pending pod counts, for it may have waited
 	_, err = eval.Episode(env, 5, func(env *sim.Env) (eval.Choice, error) {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/eval"
@@ -294,12 +295,7 @@ func (c *kindTask) episode(i, e int, net *infer.Network) ([]snapshot, float64, e
 	if err != nil {
 		return nil, 0, err
 	}
-	r := &kindRecorder{config: c.config, rng: rng, waits: map[*cluster.Kind][]float64{}}
-	heard := c.config.Encoder == checkpoint.GNN
-	r.stars = neural.NewKindStars(c.config.layout(), heard || c.config.actor())
-	if c.config.actor() {
-		r.actors = neural.NewKindStars(c.config.layout(), heard)
-	}
+	r := &kindRecorder{config: c.config, rng: rng, encoder: newKindEncoder(c.config), waits: map[*cluster.Kind][]float64{}}
 	if r.policy = learningPolicy(net)(policy.Setting{}); i < c.config.Imitation {
 		if r.policy, err = ruled("linear"); err != nil {
 			return nil, 0, err
@@ -379,10 +375,9 @@ type kindRecorder struct {
 	policy policy.Policy
 	random float64 // share of random placements
 
-	table  supply.Table
-	stars  *neural.KindStars
-	actors *neural.KindStars // of the actor; nil if there is none
-	scores []float32
+	table   supply.Table
+	encoder kindEncoder
+	scores  []float32
 
 	decisions, fill int                         // fill: until the cluster was full
 	waits           map[*cluster.Kind][]float64 // sums up to each decision, in percent of the cluster; missing zeros come first
@@ -435,16 +430,37 @@ func (*kindRecorder) until(sums []float64, decision int) float64 {
 // take takes a snapshot.
 func (r *kindRecorder) take(s *cluster.Snapshot) {
 	r.table.Sync(s)
-	r.stars.Look(&r.table)
-	x := snapshot{Cluster: slices.Clone(r.stars.Cluster()), Teacher: -1}
-	as := func(int) float64 { return 0 }
-	x.Nodes = r.stars.All(as)
-	if r.actors != nil {
-		r.actors.Look(&r.table)
-		x.Actor, x.Before = r.actors.All(as), r.stars.All(r.stars.Loses)
-		x.After = r.stars.All(func(k int) float64 { return r.stars.Loses(k) - 1 })
-	}
+	r.encoder.stars.Look(&r.table)
+	x := r.encoder.snapshot(r.encoder.stars.Seen())
 	r.taken, r.at, r.kinds = append(r.taken, x), append(r.at, r.decisions), append(r.kinds, slices.Clone(s.Demand.Kinds))
+}
+
+// kindEncoder encodes kinds of pods as a network's critic and actor see them.
+type kindEncoder struct {
+	stars  *neural.KindStars
+	actors *neural.KindStars // nil if there is no actor
+}
+
+func newKindEncoder(c Config) (e kindEncoder) {
+	heard := c.Encoder == checkpoint.GNN
+	e.stars = neural.NewKindStars(c.layout(), heard || c.actor())
+	if c.actor() {
+		e.actors = neural.NewKindStars(c.layout(), heard)
+	}
+	return e
+}
+
+// snapshot returns a snapshot without targets of what a KindStars has Seen.
+func (e kindEncoder) snapshot(kinds []feature.Kind, sums feature.Kinds) snapshot {
+	e.stars.See(kinds, sums)
+	as := func(int) float64 { return 0 }
+	x := snapshot{Cluster: slices.Clone(e.stars.Cluster()), Nodes: e.stars.All(as), Teacher: -1}
+	if e.actors != nil {
+		e.actors.See(kinds, sums)
+		x.Actor, x.Before = e.actors.All(as), e.stars.All(e.stars.Loses)
+		x.After = e.stars.All(func(k int) float64 { return e.stars.Loses(k) - 1 })
+	}
+	return x
 }
 
 // end returns the snapshots after the episode whose horizon lies within it, with their targets: for each kind the logarithm of what its
@@ -458,9 +474,12 @@ func (r *kindRecorder) end() (out []snapshot) {
 		for _, k := range r.kinds[i] {
 			sums := r.waits[k]
 			mean := (r.until(sums, r.at[i]+ahead) - r.until(sums, r.at[i])) / float64(ahead)
-			x.Targets = append(x.Targets, float32(math.Log(mean+neural.KindOffset)))
+			x.Targets = append(x.Targets, targetOf(mean))
 		}
 		out = append(out, x)
 	}
 	return out
 }
+
+// targetOf returns the target of a kind whose pods wait for so much on average over the horizon, in percent of the cluster.
+func targetOf(waits float64) float32 { return float32(math.Log(waits + neural.KindOffset)) }

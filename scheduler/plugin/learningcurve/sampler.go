@@ -238,11 +238,9 @@ type figure struct {
 
 // figures are the known figures in the order in which they are shown. Others of the trainer follow them.
 var figures = []figure{
-	{Cost, false, Curve{Name: "cost", Chart: "Cost of the cluster",
-		About: "the objective's cost when pods came, mean between two reports; learning lowers it"}},
-	{Reward, false, Curve{Name: "reward", Chart: "Reward", About: "reward of a placement, mean between two reports of the trainer"}},
-	{Loss, false, Curve{Name: "loss", Chart: "Loss",
-		About: "loss of the updates, mean between two reports; of an actor-critic, the policy's"}},
+	{Cost, false, Curve{Name: "cost", Chart: "Percent of the cluster that waits",
+		About: "what waiting pods request when pods are placed, in percent of the cluster, mean between two reports"}},
+	{Loss, false, Curve{Name: "loss", Chart: "Loss", About: "loss of the updates, mean between two reports"}},
 	{Score, false, Curve{Name: "held-out score", Chart: "Score on held-out episodes",
 		About: "of the last network that the guard judged, less is better"}},
 	{ScoreLimit, false, Curve{Name: "limit of the score", Chart: "Score on held-out episodes",
@@ -255,18 +253,11 @@ var figures = []figure{
 	{Sent, true, Curve{Name: "placements/min", Chart: "Placements a minute", About: "placements that were sent to the trainer, a minute"}},
 	{Dropped, true, Curve{Name: "dropped/min", Chart: "Placements a minute", About: "placements that the trainer was too slow for, a minute"}},
 	{Unbound, true, Curve{Name: "not bound/min", Chart: "Placements a minute", About: "placements whose pod did not get its node, a minute"}},
-	{Overruled, true, Curve{Name: "overruled/min", Chart: "Placements a minute",
-		About: "placements in which other scores chose another node than the network, a minute"}},
-	{Stale, true, Curve{Name: "stale/min", Chart: "Placements that are not learned from, a minute",
-		About: "placements by another network than the one that learns, a minute"}},
 	{Missing, true, Curve{Name: "missing/min", Chart: "Placements that are not learned from, a minute",
 		About: "placements that are missing between those that the trainer read, a minute"}},
-	{explored, true, Curve{Name: "explored/min", Chart: "Random decisions a minute",
-		About: "random decisions a minute; of an actor-critic, nodes that were drawn and not the most likely"}},
+	{explored, true, Curve{Name: "explored/min", Chart: "Random decisions a minute", About: "random decisions a minute"}},
 	{epsilon, false, Curve{Name: "epsilon", Chart: "Probability of a random decision",
-		About: "the probability with which the last decision was random; an actor-critic has none"}},
-	{waited, true, Curve{Name: "pods that wait/min", Chart: "Pods that found no node at first, a minute",
-		About: "pods that found no node at their first attempt, a minute"}},
+		About: "the probability with which the last decision was random"}},
 	{GradientNorm, false, Curve{Name: "gradient norm", Chart: "Norm of the gradient",
 		About: "norm of the gradient before clipping, mean between two reports"}},
 	{loads, false, Curve{Name: "weights read", Chart: "Weights read, restarts of the trainer",
@@ -333,12 +324,11 @@ func (s Samples) Names() []string {
 
 // counters are the names of figures that are counts, by the metric and the value of its label result.
 var counters = map[string]map[string]string{
-	"gnnsched_learning_steps_total":     {Sent: Sent, Dropped: Dropped, Unbound: Unbound, Overruled: Overruled},
+	"gnnsched_learning_steps_total":     {Sent: Sent, Dropped: Dropped, Unbound: Unbound},
 	"gnnsched_explored_total":           {"": explored},
-	"gnnsched_waited_total":             {"": waited},
 	"gnnsched_checkpoint_loads_total":   {"ok": loads},
 	"gnnsched_trainer_restarts_total":   {"": Restarts},
-	"gnnsched_trainer_placements_total": {Read: Read, Missing: Missing, Stale: Stale},
+	"gnnsched_trainer_placements_total": {Read: Read, Missing: Missing},
 	"gnnsched_trainer_updates_total":    {"": Updates},
 	"gnnsched_trainer_networks_total":   {Passed: Passed, Refused: Refused},
 }
@@ -384,33 +374,28 @@ func each(families []*dto.MetricFamily, name string, do func(labels map[string]s
 // the second as labels or by names of their own, and everything that shows figures asks for them by these names.
 const (
 	Cost         = "cost"
-	Reward       = "reward"
 	Loss         = "loss"
 	GradientNorm = "gradient_norm"
 	Score        = "score"       // of the last network that the guard judged
 	ScoreLimit   = "score_limit" // over which the guard refuses a network
 
-	Read      = "read"    // placements that the trainer got
-	Missing   = "missing" // between those
-	Stale     = "stale"   // by another network than the one that learns
-	Updates   = "updates"
-	Passed    = "passed"  // networks that the guard let pass
-	Refused   = "refused" // networks that it refused
-	Sent      = "sent"    // placements to the trainer
-	Dropped   = "dropped" // because the trainer was too slow
-	Unbound   = "unbound" // whose pod did not get its node
-	Overruled = "overruled"
-	explored  = "explored" // random decisions
-	epsilon   = "epsilon"
-	waited    = "waited" // pods that found no node at first
-	loads     = "loads"  // how often the scheduler read weights
-	Restarts  = "restarts"
+	Read     = "read"    // placements that the trainer got
+	Missing  = "missing" // between those
+	Updates  = "updates"
+	Passed   = "passed"   // networks that the guard let pass
+	Refused  = "refused"  // networks that it refused
+	Sent     = "sent"     // placements to the trainer
+	Dropped  = "dropped"  // because the trainer was too slow
+	Unbound  = "unbound"  // whose pod did not get its node
+	explored = "explored" // random decisions
+	epsilon  = "epsilon"
+	loads    = "loads" // how often the scheduler read weights
+	Restarts = "restarts"
 )
 
 // totals are the titles of the counts since the scheduler began, in the order in which they are shown.
 var totals = []struct{ name, title string }{
-	{Sent, "To the trainer"}, {Dropped, "Dropped"}, {Unbound, "Not bound"}, {Overruled, "Overruled"}, {explored, "Explored"},
-	{waited, "Pods that waited"},
+	{Sent, "To the trainer"}, {Dropped, "Dropped"}, {Unbound, "Not bound"}, {explored, "Explored"},
 	{Updates, "Updates"}, {Passed, "Networks passed"}, {Refused, "Networks refused"}, {loads, "Weights read"}, {Restarts, "Trainer restarts"},
 }
 

@@ -65,8 +65,13 @@ const leastPrice = 1e-9
 // Prices implements supply.Pricer.
 func (p *kindPrices) Prices(s *cluster.Snapshot, t *supply.Table) ([]float64, error) {
 	p.stars.Look(t)
+	return p.now()
+}
+
+// now returns the prices of the kinds that the stars encode.
+func (p *kindPrices) now() ([]float64, error) {
 	p.session.Cluster(p.psi, p.stars.Cluster())
-	p.prices = slices.Grow(p.prices[:0], len(t.Kinds))[:len(t.Kinds)]
+	p.prices = slices.Grow(p.prices[:0], len(p.stars.kinds))[:len(p.stars.kinds)]
 	for k := range p.prices {
 		if p.expired != nil && p.expired() {
 			return nil, infer.ErrDeadline
@@ -77,11 +82,18 @@ func (p *kindPrices) Prices(s *cluster.Snapshot, t *supply.Table) ([]float64, er
 			price = p.exp(k, more-1) - p.exp(k, more)
 		}
 		if math.IsNaN(price) {
-			return nil, fmt.Errorf("%w: price %v of %s", infer.ErrNaN, price, t.Kinds[k].Text())
+			return nil, fmt.Errorf("%w: price %v of kind %d, %+v", infer.ErrNaN, price, k+1, p.stars.kinds[k])
 		}
 		p.prices[k] = max(price*p.unit, leastPrice)
 	}
 	return p.prices, nil
+}
+
+// KindPrices returns the prices that a network on the graph of kinds sets for kinds that were seen before: see KindStars.Seen.
+func KindPrices(net *infer.Network, kinds []feature.Kind, sums feature.Kinds) ([]float64, error) {
+	p := newKindPrices(net)
+	p.stars.See(kinds, sums)
+	return p.now()
 }
 
 // exp returns the exponential of the network's output for a kind with so many places more: of a value, what its pods wait for in percent of
@@ -123,9 +135,7 @@ func (e *KindStars) Look(t *supply.Table) {
 		of, share := &t.Totals[i], objective.Share(k.Pod.Requests, t.Capacity)
 		x := feature.Kind{
 			Share: k.Arrived / max(arrived, 1), Waiting: k.Waiting, Size: share * nodes,
-		}
-		if e.hears {
-			x.Free, x.Places, x.Breadth = of.Free, of.Places, of.Nodes/max(t.Nodes, 1)
+			Free: of.Free, Places: of.Places, Breadth: of.Nodes / max(t.Nodes, 1),
 		}
 		x.Expected = x.Share * e.sums.Running
 		e.sums.Waiting += share * k.Waiting
@@ -133,10 +143,18 @@ func (e *KindStars) Look(t *supply.Table) {
 	}
 }
 
+// Seen returns what the encoder looked at last. It is valid until the next look.
+func (e *KindStars) Seen() ([]feature.Kind, feature.Kinds) { return e.kinds, e.sums }
+
+// See makes star and Cluster encode what another encoder has Seen.
+func (e *KindStars) See(kinds []feature.Kind, sums feature.Kinds) { e.kinds, e.sums = kinds, sums }
+
 // star encodes a kind with so many places more or fewer than there are.
 func (e *KindStars) star(g *graph.GPUNode, k int, more float64) {
 	x := e.kinds[k]
-	x.Free = max(x.Free+more, 0)
+	if x.Free = max(x.Free+more, 0); !e.hears {
+		x.Free, x.Places, x.Breadth = 0, 0, 0
+	}
 	width := e.layout.Widths.Node
 	g.X = feature.Fill(e.layout.Node, &feature.Node{Kind: &x}, slices.Grow(g.X[:0], width)[:width])
 	g.Free = append(g.Free[:0], 0) // without anything around it, the centre would have no value

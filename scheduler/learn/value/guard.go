@@ -1,8 +1,9 @@
-package online
+//go:build torch
+
+package value
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,8 +13,6 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/experience"
-	"gnnsched/scheduler/learn/run"
-	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/neural"
 )
 
@@ -24,7 +23,7 @@ import (
 // here, and the tolerance lets it pass. The zero value checks for finite numbers only.
 type Guard struct {
 	Exam      Exam    // nil for none
-	Tolerance float64 // as a multiple of the default scoring's total on the same episodes
+	Tolerance float64 // as a share of the best total so far
 	// Patience is the number of networks in a row that are refused for their score before learning goes back to
 	// the last one that passed; 0 counts as 1. Until then it goes on with what it has learned, while the schedulers keep
 	// the last one that passed. A network that is not finite ends this at once: no update mends it.
@@ -46,59 +45,44 @@ func (g *Guard) gone(refused int, fault error) bool {
 // Exam is a number of held-out episodes in a simulator, the same for every network. It gives totals, less is better.
 type Exam interface {
 	// Key identifies the episodes.
-	Key() (string, error)
-	// Default returns the total of kube-scheduler's default scoring.
-	Default() (float64, error)
+	Key() string
 	// Total returns a network's total. The error wraps infer.ErrNaN if a score is not finite.
 	Total(c *checkpoint.Checkpoint) (float64, error)
 }
 
-// HeldOut is the exam of networks for any cluster, on episodes of a configuration.
-type HeldOut struct {
-	*run.HeldOut
-	Unscheduled float64 // weight of pods left over, as in run.Score.Total
+// NewExam returns the held-out episodes of a configuration for kinds, so many of them. A network's total is how much waits, over that
+// under the rule price, as in training.
+func NewExam(c Config, episodes int) (Exam, error) {
+	c.EvaluateWorkloads = episodes
+	e := &kindTask{config: c}
+	return e, e.hold()
 }
 
-// Key implements Exam: it is the episodes as JSON.
-func (h HeldOut) Key() (string, error) {
-	config, episodes := h.Episodes()
-	key, err := json.Marshal([]any{config, episodes, h.Unscheduled})
-	return string(key), err
-}
-
-// Default implements Exam.
-func (h HeldOut) Default() (float64, error) {
-	s, err := h.Evaluate(heuristic.Kubernetes{}, true)
-	return s.Total(h.Unscheduled), err
-}
+// Key implements Exam.
+func (c *kindTask) Key() string { return fmt.Sprint(c.config.Scenarios, c.config.EvaluateWorkloads) }
 
 // Total implements Exam.
-func (h HeldOut) Total(c *checkpoint.Checkpoint) (float64, error) {
-	net, err := infer.New(c)
+func (c *kindTask) Total(k *checkpoint.Checkpoint) (float64, error) {
+	net, err := infer.New(k)
 	if err != nil {
 		return 0, err
 	}
-	s, err := h.Evaluate(neural.New("learning", net, nil), false)
-	return s.Total(h.Unscheduled), err
+	e, err := c.evaluate(net)
+	return e.Total, err
 }
 
 // standing holds the scores that a new network is compared with. It is part of the state file.
 type standing struct {
-	Key     string  // the episodes, as JSON
-	Default float64 // total of kube-scheduler's default scoring
-	Best    float64 // lowest total so far
+	Key  string  // of the episodes
+	Best float64 // lowest total so far
 }
 
 // begin takes the network that the schedulers have as the best so far, unless a best network on the same
 // episodes is known.
-func (g *Guard) begin(c *checkpoint.Checkpoint) error {
-	key, err := g.Exam.Key()
-	if err != nil || key == g.Key {
-		return err
-	}
-	s := standing{Key: key}
-	if s.Default, err = g.Exam.Default(); err != nil {
-		return fmt.Errorf("guard: %w", err)
+func (g *Guard) begin(c *checkpoint.Checkpoint) (err error) {
+	s := standing{Key: g.Exam.Key()}
+	if s.Key == g.Key {
+		return nil
 	}
 	if s.Best, err = g.Exam.Total(c); err != nil {
 		return fmt.Errorf("guard: %w", err)
@@ -129,19 +113,18 @@ func (g *Guard) judge(c, kept *checkpoint.Checkpoint, recent []experience.Step) 
 		return 0, nil, err
 	}
 	if !(total <= g.most) {
-		return total, fmt.Errorf("its score on held-out episodes is %.4f, over %.4f (the best so far has %.4f, the default scoring %.4f)",
-			total, g.most, g.Best, g.Default), nil
+		return total, fmt.Errorf("its score on held-out episodes is %.4f, over %.4f (the best so far has %.4f)", total, g.most, g.Best), nil
 	}
 	g.Best = min(g.Best, total)
 	return total, nil, nil
 }
 
 // limit returns the total over which a network is refused.
-func (g *Guard) limit() float64 { return g.Best + g.Tolerance*g.Default }
+func (g *Guard) limit() float64 { return g.Best * (1 + g.Tolerance) }
 
-// finite returns an error if a weight is not finite, or a score in a trial decision or on one of the steps' states.
+// finite returns an error if a weight is not finite, or a score in a trial decision, or a price of one of the steps' kinds.
 func finite(c *checkpoint.Checkpoint, recent []experience.Step) error {
-	score, err := scorer(c)
+	net, err := infer.New(c)
 	if err != nil {
 		return fmt.Errorf("a weight is %w: %w", errNotFinite, err)
 	}
@@ -149,24 +132,11 @@ func finite(c *checkpoint.Checkpoint, recent []experience.Step) error {
 		return fmt.Errorf("a score is %w: %w", errNotFinite, err)
 	}
 	for _, s := range recent {
-		if err := score(s); err != nil {
-			return fmt.Errorf("a score is %w on a state that the scheduler saw: %w", errNotFinite, err)
+		if _, err := neural.KindPrices(net, seenOf(s), s.Cluster); err != nil {
+			return fmt.Errorf("a price is %w on a state that the scheduler saw: %w", errNotFinite, err)
 		}
 	}
 	return nil
-}
-
-// scorer returns a function that scores a step's state and returns an error if a score is not finite.
-func scorer(c *checkpoint.Checkpoint) (func(experience.Step) error, error) {
-	net, err := infer.New(c)
-	if err != nil {
-		return nil, err
-	}
-	session := net.NewSession()
-	return func(s experience.Step) error {
-		_, err := session.Score(s.State, nil)
-		return err
-	}, nil
 }
 
 // lockAgain is the time between two tries to get a lock.

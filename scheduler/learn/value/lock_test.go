@@ -1,4 +1,6 @@
-package online
+//go:build torch
+
+package value
 
 import (
 	"context"
