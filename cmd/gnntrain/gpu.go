@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 
 	ucli "github.com/urfave/cli/v2"
 	"sigs.k8s.io/yaml"
@@ -190,9 +189,6 @@ func readCandidate(path string) (c candidate, err error) {
 		return c, exit.New(exit.Usage, fmt.Errorf("%s: the configuration in its manifest: %w", path, err), "train it again with gnntrain")
 	}
 	delete(c.job, "seed")
-	if rule, _ := c.job["residual"].(string); strings.HasSuffix(rule, ".safetensors") {
-		c.job["residual"] = "a network" // of the same seed
-	}
 	c.score = score
 	return c, nil
 }

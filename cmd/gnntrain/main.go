@@ -44,7 +44,7 @@ func app() *ucli.App {
 			cli.Group{Flags: "steps seed teacher online"},
 			cli.Group{Heading: "files and progress", Flags: "events progress log-scrolling"},
 			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames},
-			cli.Group{Heading: "learning", Flags: "method hidden-layers residual gamma learning-rate batch-size use-heuristic"},
+			cli.Group{Heading: "learning", Flags: "method hidden-layers gamma learning-rate batch-size use-heuristic"},
 			cli.Group{Heading: "deep Q-learning", Flags: "init-epsi epsi-decay replay-buffer-size target-update-frequency update-frequency"},
 			cli.Group{Heading: "actor-critic", Flags: "actor-learning-rate critic-learning-rate"}),
 		Action: dispatch,

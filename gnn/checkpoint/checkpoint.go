@@ -361,27 +361,8 @@ func (c *Checkpoint) CheckOnline() error {
 	return nil
 }
 
-// startWidth is the hidden width of a network that begins as the shipped rule.
-const startWidth = 32
-
-// ShippedStart returns the network with which a variant begins to learn from a running scheduler: the shipped network if that can, and else
-// one of the same encoder and head that places as the shipped rule does until it learns.
-func ShippedStart(variant string) (*Checkpoint, error) {
-	c, err := Shipped(variant)
-	if err != nil || c.Manifest.Architecture.Graph != KindsGraph {
-		return c, err
-	}
-	rule, err := Shipped("rule")
-	if err != nil {
-		return nil, err
-	}
-	a := rule.Manifest.Architecture
-	a.Encoder, a.Head, a.Hidden = c.Manifest.Architecture.Encoder, c.Manifest.Architecture.Head, startWidth
-	start := Random(a, rand.New(rand.NewPCG(1, 1)))
-	start.Manifest = rule.Manifest
-	start.Manifest.Architecture, start.Manifest.Schema = a, a.Schema()
-	return start, start.FollowRuleOf(rule)
-}
+// ShippedStart returns the network with which a variant begins to learn from a running scheduler: the shipped one.
+func ShippedStart(variant string) (*Checkpoint, error) { return Shipped(variant) }
 
 // OriginFigure, among a checkpoint's training figures, names the network that online learning began with.
 const OriginFigure = "onlineOrigin"

@@ -20,10 +20,9 @@ import (
 // defaultConfig. Its JSON form is stored in the checkpoint, and is the form of a job's YAML file.
 type Config struct {
 	run.Settings
-	DQN      dqn.Config         `json:"dqn"`
-	PPO      ppo.Config         `json:"ppo"`
-	Rollouts rollouts.Config    `json:"rollouts"`
-	ES       rollouts.Evolution `json:"es"`
+	DQN      dqn.Config      `json:"dqn"`
+	PPO      ppo.Config      `json:"ppo"`
+	Rollouts rollouts.Config `json:"rollouts"`
 	run.Selection
 }
 
@@ -42,12 +41,11 @@ const (
 	byDQN      = "dqn"
 	byPPO      = "ppo"
 	byRollouts = "rollouts"
-	byES       = "es"
 )
 
 // methods returns the methods by the names that a job gives them. Every method is in this list.
 func (c Config) methods() map[string]Method {
-	return map[string]Method{byDQN: c.DQN, byPPO: c.PPO, byRollouts: c.Rollouts, byES: c.ES}
+	return map[string]Method{byDQN: c.DQN, byPPO: c.PPO, byRollouts: c.Rollouts}
 }
 
 // Chosen returns the method that the run learns by; nil if there is none of its name.
@@ -86,7 +84,6 @@ func Architecture(variant string, hidden int) checkpoint.Architecture {
 func (c Config) Architecture() checkpoint.Architecture {
 	a := Architecture(c.Variant, c.Hidden)
 	a.Features = c.Features
-	a.Residual = c.Residual != ""
 	return a
 }
 
@@ -100,7 +97,7 @@ func defaultConfig(variant string) (Config, error) {
 			Reward:    run.Reward{Kind: run.PlacementReward, Scale: 10},
 			Imitation: run.Imitation{Teacher: "greedy-balance", Share: 1, Margin: 0.1, MarginWeight: 1},
 		},
-		DQN: dqn.Defaults(), PPO: ppo.Defaults(), Rollouts: rollouts.Defaults(), ES: rollouts.EvolutionDefaults(),
+		DQN: dqn.Defaults(), PPO: ppo.Defaults(), Rollouts: rollouts.Defaults(),
 		Selection: run.Selection{EvaluateEvery: 5_000, EvaluateSeeds: 100, Unscheduled: 1},
 	}
 	if err := checkVariant(variant); err != nil {

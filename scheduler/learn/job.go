@@ -198,8 +198,8 @@ func (j Job) Validate() error {
 	if err := errors.Join(j.Environment.Objective.Validate(), j.Environment.Validate()); err != nil {
 		return fmt.Errorf("environment: %w", err)
 	}
-	if j.Imitation.Taught() && !run.IsNetwork(j.Teaching().Teacher) { // a run that began elsewhere may have had it
-		if _, err := run.TeacherByName(j.Teaching().Teacher, nil); err != nil {
+	if j.Imitation.Taught() && !run.IsNetwork(j.Imitation.Teacher) { // a run that began elsewhere may have had it
+		if _, err := run.TeacherByName(j.Imitation.Teacher, nil); err != nil {
 			return err
 		}
 	}
@@ -240,7 +240,7 @@ func (j Job) Judgement(c *checkpoint.Checkpoint) (run.Judgement, error) {
 		return run.Judgement{}, fmt.Errorf("judge: %w", err)
 	}
 	held.After(j.EvaluateSeeds) // Judge may have the clusters and workloads on which the network was chosen
-	return held.Judge(c, j.Teaching(), j.Unscheduled)
+	return held.Judge(c, j.Imitation, j.Unscheduled)
 }
 
 // YAML returns the job as a file that ReadJob reads.

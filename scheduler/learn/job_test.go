@@ -100,27 +100,6 @@ func TestReadJobRefuses(t *testing.T) {
 	}
 }
 
-// The job of a network that begins as a rule is valid: it learns how the rule changes with the state.
-func TestResidualJobs(t *testing.T) {
-	for file, method := range map[string]string{"rule": byES} {
-		path := "runs/" + file + ".yaml"
-		b, err := os.ReadFile(path)
-		fatal.If(t, err)
-		j, err := ReadJob(path, b, "gnn")
-		if err != nil || j.Method != method || j.Residual != "linear" {
-			t.Errorf("method %q, residual %q, %v", j.Method, j.Residual, err)
-		}
-		if teacher := j.Teaching().Teacher; teacher != "linear" {
-			t.Errorf("%s: the teacher is %s, not the rule", path, teacher)
-		}
-		for i, c := range j.Also {
-			if c.Objective.Name() != j.Environment.Objective.Name() || len(c.Shapes) == 0 {
-				t.Errorf("%s: number %d of also is %+v", path, i+1, c)
-			}
-		}
-	}
-}
-
 // FuzzReadJob checks that an accepted job survives a round trip, and that errors begin with the file name.
 func FuzzReadJob(f *testing.F) {
 	files, err := filepath.Glob("runs/*.yaml")

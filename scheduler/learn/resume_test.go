@@ -19,12 +19,7 @@ import (
 func TestResumeEndsWhereTheUnbrokenRunDoes(t *testing.T) {
 	rolled := tiny(t, "gnn")
 	rolled.Method = byRollouts
-	evolved := tiny(t, "dqn")
-	evolved.Method, evolved.Features, evolved.Residual = byES, []string{"base", "rule"}, "linear"
-	evolved.ES.Pairs, evolved.ES.Episodes, evolved.Steps, evolved.EvaluateEvery = 2, 1, 6000, 1500
-	residual := evolved
-	residual.Method, residual.Steps, residual.EvaluateEvery, residual.Imitation.Share = byRollouts, 1200, 300, 0
-	runs := map[string]Config{"rollouts": rolled, "es": evolved, "residual": residual}
+	runs := map[string]Config{"rollouts": rolled}
 	for _, variant := range variantNames() {
 		runs[variant] = tiny(t, variant)
 	}

@@ -61,9 +61,6 @@ func TestReturnsTellPoliciesApart(t *testing.T) {
 			fatal.If(t, err)
 			j, err := ReadJob(file, text, "gnn")
 			fatal.If(t, err)
-			if j.Method == byES { // it follows the cost of whole episodes itself
-				return
-			}
 			if j.Method != byRollouts {
 				t.Fatal("it does not learn from rollouts")
 			}

@@ -43,7 +43,7 @@ func (j Job) startFrom(from *checkpoint.Checkpoint) (*checkpoint.Checkpoint, err
 	a := j.Architecture()
 	start := checkpoint.Random(a, rand.New(rand.NewPCG(j.Seed, weightStream)))
 	if from == nil {
-		return start, j.FollowRule(start)
+		return start, nil
 	}
 	if have := from.Manifest.Architecture; !have.Equal(a) {
 		return nil, fmt.Errorf("the network to start from is %v with the features %v, the job's %v with %v", have, have.Features, a, a.Features)

@@ -130,7 +130,6 @@ func TestSameAsHere(t *testing.T) {
 		file string
 		nets []string
 	}{
-		{"rule.yaml", []string{"rule"}},
 		{"gnn-traffic.yaml", []string{"gnn-traffic"}}, {"acdqn-energy.yaml", []string{"acdqn-energy"}},
 	} {
 		t.Run(x.file, func(t *testing.T) {
@@ -160,7 +159,7 @@ func FuzzPlay(f *testing.F) {
 		}
 		return filepath.Join(dir, name), nil
 	}
-	for _, name := range []string{"rule", "gnn-traffic", "gpu-gnn"} {
+	for _, name := range []string{"acdqn-energy", "gnn-traffic", "gpu-gnn"} {
 		net, err := checkpoint.Shipped(name)
 		if err == nil {
 			err = net.Save(filepath.Join(dir, name))
@@ -174,12 +173,12 @@ func FuzzPlay(f *testing.F) {
 	for name, text := range map[string]string{"world": fmt.Sprintf(`{"Config":%s}`, config), "empty": `{"Config":{}}`, "broken": "{"} {
 		fatal.If(f, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	good := []byte(`{"Net":"rule","World":"world","Horizon":3,"WaitCost":0.3,"Env":1,"Seed":7,"Before":[0,1],"Tried":[0,1]}`)
+	good := []byte(`{"Net":"acdqn-energy","World":"world","Horizon":3,"WaitCost":0.3,"Env":1,"Seed":7,"Before":[0,1],"Tried":[0,1]}`)
 	want, err := (&Player{}).Play(f.Context(), good, blob)
 	fatal.If(f, err)
 	f.Add(good)
 	for _, other := range []string{`"gnn-traffic"`, `"gpu-gnn"`, `"broken"`, `"none"`} {
-		f.Add(bytes.Replace(good, []byte(`"rule"`), []byte(other), 1))
+		f.Add(bytes.Replace(good, []byte(`"acdqn-energy"`), []byte(other), 1))
 	}
 	for _, other := range []string{`"empty"`, `"broken"`, `"../x"`} {
 		f.Add(bytes.Replace(good, []byte(`"world"`), []byte(other), 1))

@@ -312,8 +312,8 @@ func NewEnvironments(s Settings, configs []sim.Config, l Layout, a checkpoint.Ar
 			return nil, fmt.Errorf("simulator: %w", err)
 		}
 		var teacher policy.Policy
-		if s.Imitation.Taught() || s.Residual != "" {
-			if teacher, err = TeacherByName(s.Teaching().Teacher, env.Typical()); err != nil {
+		if s.Imitation.Taught() {
+			if teacher, err = TeacherByName(s.Imitation.Teacher, env.Typical()); err != nil {
 				return nil, err
 			}
 		}

@@ -12,16 +12,12 @@ import (
 // the JSON fields of a job; package flags makes a command's flags of the tags flag and usage.
 type Settings struct {
 	Variant string `json:"variant"` // the network; package learn lists them
-	Method  string `json:"method" flag:"method" usage:"how to learn: dqn or ppo, from rewards, each with networks of its head; or rollouts, from playing on after several candidates; or es, evolution strategies, from whole episodes"`
+	Method  string `json:"method" flag:"method" usage:"how to learn: dqn or ppo, from rewards, each with networks of its head; or rollouts, from playing on after several candidates"`
 	Hidden  int    `json:"hiddenLayers" flag:"hidden-layers" usage:"width of the hidden layers"`
 	Seed    uint64 `json:"seed" flag:"seed" usage:"seed of everything random"`
 	Steps   int    `json:"steps" flag:"steps" usage:"number of placements to learn from"`
 
 	Features []string `json:"features,omitempty"` // names of the network's feature sets; none for base
-
-	// Residual names a linear policy, or the file of a network whose rule the network follows at first
-	// (checkpoint.Architecture.Residual). It must read the set rule.
-	Residual string `json:"residual,omitempty" flag:"residual" usage:"linear policy from which the network starts, and to whose scores it adds what it learns, and its teacher: linear, a .json file, or the .safetensors file of a network with a residual of its own"`
 
 	Gamma float64 `json:"gamma" flag:"gamma" usage:"discount of the next placement's reward"`
 	// HalfLife, if it is not 0, takes the place of Gamma: see Discount.
@@ -53,16 +49,6 @@ type Imitation struct {
 
 	Warmup      float64 `json:"warmup"`      // share of the steps, after cloning, in which only the critic learns
 	Coefficient float64 `json:"coefficient"` // weight of cloning in PPO's loss at the start of PPO; it falls linearly to 0
-}
-
-// Teaching returns the imitation with the teacher that counts: of a network that begins as a
-// rule it is the rule, near which rollouts keep it.
-func (s Settings) Teaching() Imitation {
-	i := s.Imitation
-	if s.Residual != "" {
-		i.Teacher = s.Residual
-	}
-	return i
 }
 
 // Taught tells whether any part of the run asks the teacher.

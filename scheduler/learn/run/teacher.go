@@ -2,7 +2,6 @@ package run
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"gnnsched/gnn/checkpoint"
@@ -33,43 +32,6 @@ func TeacherByName(name string, typical *fragmentation.Typical) (policy.Policy, 
 		return nil, fmt.Errorf("teacher: %s cannot be imitated: %s; choose another with --teacher", name, h.NotImitable)
 	}
 	return h.New(policy.Setting{Typical: typical}), nil
-}
-
-// linearByName returns the linear policy of a .json file, or one that the program carries.
-func linearByName(name string) (*linear.Policy, error) {
-	if strings.HasSuffix(name, ".json") {
-		return linear.Load(name)
-	}
-	if !slices.Contains(linear.TunedNames(), name) {
-		return nil, fmt.Errorf("no linear policy is called %q; there are %s, and .json files", name, strings.Join(linear.TunedNames(), ", "))
-	}
-	return linear.Tuned(name), nil
-}
-
-// FollowRule makes the network of a run start as its residual, if it has one.
-func (s Settings) FollowRule(c *checkpoint.Checkpoint) error {
-	if s.Residual == "" {
-		return nil
-	}
-	if err := followRule(c, s.Residual); err != nil {
-		return fmt.Errorf("residual: %w", err)
-	}
-	return nil
-}
-
-func followRule(c *checkpoint.Checkpoint, name string) error {
-	if IsNetwork(name) {
-		other, err := checkpoint.Load(name)
-		if err != nil {
-			return err
-		}
-		return c.FollowRuleOf(other)
-	}
-	l, err := linearByName(name)
-	if err != nil {
-		return err
-	}
-	return c.FollowRule(l.ByName())
 }
 
 // IsNetwork reports whether the name of a teacher is that of a network's file.
