@@ -95,7 +95,7 @@ trainer: toolchain ## Build gnntrain, the only program that links libtorch
 	@echo "building bin/gnntrain (minutes the first time: it compiles gotch)"
 	@$(TORCHENV) go build $(TORCHTAGS) -ldflags "-X main.commit=$(COMMIT)" -o bin/gnntrain ./cmd/gnntrain
 
-NETWORKS := gnn dqn acgnn acdqn rule acdqn-energy gnn-traffic
+NETWORKS := gnn dqn acgnn acdqn acdqn-energy gnn-traffic
 JOBS     ?= 2
 SEEDS    ?= 1 2 3
 

@@ -268,7 +268,7 @@ func TestScaleOut(t *testing.T) {
 func TestCompareOnWorkers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	net, err := checkpoint.Shipped("rule")
+	net, err := checkpoint.Shipped("acdqn-energy")
 	if err == nil {
 		err = net.Save(filepath.Join(dir, "my.safetensors"))
 	}

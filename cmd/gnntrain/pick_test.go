@@ -63,7 +63,7 @@ func TestPick(t *testing.T) {
 func TestPickJudgesAgain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ctx := context.Background()
-	learned, err := checkpoint.Shipped("gnn-traffic")
+	learned, err := checkpoint.Shipped("acdqn-energy")
 	fatal.If(t, err)
 	lucky := checkpoint.Random(learned.Manifest.Architecture, rand.New(rand.NewPCG(1, 1)))
 	lucky.Manifest.Config, lucky.Manifest.Seed = learned.Manifest.Config, 77

@@ -58,11 +58,6 @@ type Architecture struct {
 
 	// Features names the sets of features that the network reads, in order. None means the set "base".
 	Features []string `json:"features,omitempty"`
-
-	// Residual adds a weighted sum of the candidate's features to its score. Where the weights are those of a rule and the rest
-	// is zero, as FollowRule makes it, the network is that rule, and it learns what to add (He et al. 2016), when to trust that, and when
-	// to change the rule's weights.
-	Residual bool `json:"residual,omitempty"`
 }
 
 // String describes the network in a few words, such as "gnn dqn 32" or "gpu gnn dqn 24".
@@ -76,7 +71,7 @@ func (a Architecture) String() string {
 
 // Equal reports whether two architectures are the same.
 func (a Architecture) Equal(b Architecture) bool {
-	return a.Graph == b.Graph && a.Encoder == b.Encoder && a.Head == b.Head && a.Hidden == b.Hidden && a.Residual == b.Residual &&
+	return a.Graph == b.Graph && a.Encoder == b.Encoder && a.Head == b.Head && a.Hidden == b.Hidden &&
 		slices.Equal(a.Features, b.Features)
 }
 
@@ -135,9 +130,6 @@ func (a Architecture) Layers() []Layer {
 	case !a.Stars():
 		w, parts := a.widths(), parts{Messages: a.Encoder == GNN}
 		parts.Paths = w[Path] > 0
-		if a.Residual {
-			parts.Residual = w[Candidate]
-		}
 		return candidateLayers(a.Hidden, parts)
 	case a.Encoder == Linear:
 		return linearLayers("")

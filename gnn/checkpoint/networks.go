@@ -1,15 +1,5 @@
 package checkpoint
 
-import (
-	"cmp"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
-	"gnnsched/gnn/feature"
-)
-
 // The layers that hold a network's results.
 const (
 	Score = "score" // of each candidate, 1 number: larger is better
@@ -24,7 +14,6 @@ const (
 type parts struct {
 	Messages bool // groups of pods send to their nodes, nodes to zones and the cluster, and these to the candidates
 	Paths    bool // messages also come over paths, if there are messages
-	Residual int  // features of a candidate of which a weighted sum is part of its score; 0 without such a sum
 }
 
 // candidateLayers returns a network that scores the candidates of a decision and values the state, with vectors of h numbers.
@@ -44,14 +33,8 @@ func candidateLayers(h int, parts parts) []Layer {
 			Terms: []Term{{Weight: "value.hidden", Bias: "value.hidden.bias", From: []string{"cluster", "pod", "candidate"}}}},
 		{Name: Value, Of: Cluster, Width: 1, Terms: []Term{{Weight: "value.out", Bias: "value.out.bias", From: []string{"value.hidden"}}}},
 	}
-	var first []Layer
-	if parts.Residual > 0 {
-		first = []Layer{ofDecision("trust", 1), ofDecision("emphasis", parts.Residual)}
-		results[0].Terms[0].Scale = "trust"
-		results[0].Terms = append(results[0].Terms, Term{Weight: "score.features", Scale: "emphasis", added: 3})
-	}
 	if !parts.Messages {
-		return append(append(first, node, pod, cluster, candidate), results...)
+		return append([]Layer{node, pod, cluster, candidate}, results...)
 	}
 	group := Layer{Name: "group", Of: Group, Width: h, ReLU: true, Terms: []Term{{Weight: "group", Bias: "group.bias", added: 1}}}
 	node.Terms = append(node.Terms, Term{Weight: "node.group", From: []string{"group"}, added: 1})
@@ -62,7 +45,7 @@ func candidateLayers(h int, parts parts) []Layer {
 		{Weight: "zone.cluster", From: []string{"cluster"}, Bias: "zone.bias", added: 1},
 	}}
 	candidate.Terms = append(candidate.Terms, Term{Weight: "candidate.zone", From: []string{"zone"}, added: 1})
-	list := append(first, group, node, pod, cluster, zone)
+	list := []Layer{group, node, pod, cluster, zone}
 	if parts.Paths {
 		list = append(list, Layer{Name: "peer", Of: Path, Width: h, ReLU: true, Terms: []Term{
 			{Weight: "peer.node", From: []string{"node"}, Bias: "peer.bias", added: 2}, {Weight: "peer.path", added: 2},
@@ -70,13 +53,6 @@ func candidateLayers(h int, parts parts) []Layer {
 		candidate.Terms = append(candidate.Terms, Term{Weight: "candidate.peer", From: []string{"peer"}, added: 2})
 	}
 	return append(append(list, candidate), results...)
-}
-
-// ofDecision returns a layer that makes numbers of what all candidates have in common: weighted sums of the features of cluster and pod.
-func ofDecision(name string, width int) Layer {
-	return Layer{Name: name, Of: Cluster, Width: width, Terms: []Term{
-		{Weight: name + ".cluster", Bias: name + ".bias", added: 3}, {Weight: name + ".pod", Reads: Pod, added: 3},
-	}}
 }
 
 // nodeLayers returns a network that values each node within its cluster: the product of NodeValue and ClusterValue, vectors of h
@@ -161,10 +137,6 @@ type Term struct {
 	Weight string   // begins the name of W, which is Layer.Width × the width of x; empty for x itself
 	Bias   string   // name of b; empty for none
 	From   []string // layers whose vectors are x, one behind the other; none for features
-	Reads  Kind     // whose features are x if From is empty: Pod, which the cluster has one of, or 0 for the vertex's own
-	// Scale is a layer of the cluster with one number, or as many as x has: x is multiplied by 1 + these (FiLM, Perez et al.
-	// 2018). Empty for none.
-	Scale string
 	// added is 0 for what networks always had. A file has the parameters of what was added later behind all that was
 	// there before.
 	added int
@@ -197,9 +169,6 @@ func params(layers []Layer, w widths) (all []Param) {
 	return all
 }
 
-// FeaturesOf returns the kind of vertex whose features a term without From reads.
-func (t Term) FeaturesOf(l Layer) Kind { return cmp.Or(t.Reads, l.Of) }
-
 // params lists the parameters of the layer's terms that were added at one time: weights, then biases, then the norm. width
 // is that of each layer by its name.
 func (l Layer) params(w widths, width map[string]int, added int) (all []Param) {
@@ -214,7 +183,7 @@ func (l Layer) params(w widths, width map[string]int, added int) (all []Param) {
 				in += width[name]
 			}
 			if len(t.From) == 0 {
-				reads = t.FeaturesOf(l)
+				reads = l.Of
 				in = w[reads]
 			}
 			all = append(all, Param{Name: t.Weight + ".weight", Shape: []int{l.Width, in}, Reads: reads})
@@ -227,56 +196,4 @@ func (l Layer) params(w widths, width map[string]int, added int) (all []Param) {
 		}
 	}
 	return append(all, biases...)
-}
-
-// ruleWeights names the weights of the rule that a residual is.
-const ruleWeights = "score.features.weight"
-
-// inRule reports whether a parameter is part of the rule, or of how it changes with the state.
-func inRule(name string) bool { return name == ruleWeights || strings.HasPrefix(name, "emphasis.") }
-
-// FollowRule makes a network with a residual score as a rule does: the sum of the features of feature.RuleFeatures with the given
-// weights, by their names. What the network adds to it is 0 until it learns. It is an error if the network has no
-// residual, or does not read a feature that has a weight.
-func (c *Checkpoint) FollowRule(weights map[string]float64) error {
-	if !c.Manifest.Architecture.Residual {
-		return fmt.Errorf("the network has no residual")
-	}
-	features := c.Manifest.Architecture.Inputs()[Candidate]
-	for name, w := range c.Weights {
-		if name == "score.weight" || strings.HasPrefix(name, "trust.") || inRule(name) {
-			clear(w.Data)
-		}
-	}
-	sum := c.Weights[ruleWeights].Data
-	for _, name := range slices.Sorted(maps.Keys(weights)) {
-		if weights[name] == 0 {
-			continue
-		}
-		at := slices.IndexFunc(features, func(f feature.Feature) bool { return f.Name == "rule_"+name })
-		if at < 0 {
-			return fmt.Errorf("the network reads no feature %q; a rule may weigh %s, if the network reads the set rule", name,
-				strings.Join(feature.RuleFeatures, ", "))
-		}
-		sum[at] = float32(weights[name])
-	}
-	return nil
-}
-
-// FollowRuleOf makes a network with a residual score as the rule of another network does, with what changes that rule with the state. It
-// is an error if one of them has no residual, or they read different features.
-func (c *Checkpoint) FollowRuleOf(other *Checkpoint) error {
-	if !other.Manifest.Architecture.Residual || !slices.Equal(c.Manifest.Architecture.Features, other.Manifest.Architecture.Features) {
-		return fmt.Errorf("a network with the features %v cannot follow the rule of %v with the features %v",
-			c.Manifest.Architecture.Features, other.Manifest.Architecture, other.Manifest.Architecture.Features)
-	}
-	if err := c.FollowRule(nil); err != nil {
-		return err
-	}
-	for name, w := range c.Weights {
-		if inRule(name) {
-			copy(w.Data, other.Weights[name].Data)
-		}
-	}
-	return nil
 }

@@ -52,11 +52,8 @@ type Candidates struct {
 	Rows    []int32           // of the candidates among Nodes
 	Usage   []Usage           // of each of Nodes
 	Largest cluster.Resources // the most CPU and memory that one pod requests, running or pending
-	// LargestRunning is the most CPU and memory that one pod on an available node requests.
-	LargestRunning cluster.Resources
-	Now            float64        // time of the decision in seconds, as cluster.Snapshot.Now
-	Peers          []cluster.Peer // of the pending pod, as cluster.Snapshot.Peers
-	Preferred      int            // as cluster.Snapshot.Preferred
+	Now     float64           // time of the decision in seconds, as cluster.Snapshot.Now
+	Peers   []cluster.Peer    // of the pending pod, as cluster.Snapshot.Peers
 
 	*GPUCluster        // only on the GPU graph, where no other field is set
 	Kinds       *Kinds // only on the graph of kinds, likewise

@@ -88,12 +88,12 @@ func TestRegisterRefusesATakenName(t *testing.T) {
 
 // fractions are features that are fractions, or differences of fractions and their means.
 var fractions = []string{"cpu_off", "memory_off", "rack_cpu", "rack_memory", "peer_rack_cpu", "peer_rack_memory",
-	"beyond_peer_rack_cpu", "beyond_peer_rack_memory", "path_distance", "rule_used"}
+	"beyond_peer_rack_cpu", "beyond_peer_rack_memory", "path_distance"}
 
 // What is said to be 0 or 1 is a flag, what is a fraction, a share or an amount is never negative, and no value of another domain is
 // possible.
 func TestDomains(t *testing.T) {
-	l, err := feature.NewLayout([]string{"base", "power", "usage", "traffic", "whole", "rule"})
+	l, err := feature.NewLayout([]string{"base", "power", "usage", "traffic", "whole"})
 	fatal.If(t, err)
 	for _, f := range append(feature.List(l.Node), feature.List(l.Candidate)...) {
 		if flag := strings.HasPrefix(f.Doc, "1 if "); flag != (f.In == feature.Flag) {

@@ -12,8 +12,7 @@
 //	candidate k_i = ReLU(A h_v + A' z_{zone(v)} + A" c + B p + E e_i + T m_i)     e_i: candidate edge
 //	peers     m_i = Σ_u w_u ReLU(T' h_u + D d_{u,i})                      over the nodes u of the pod's peers,
 //	                                                                      and of pods two steps away
-//	score     a_i = (1 + t) s · k_i + Σ_j (1 + g_j) f_j e_ij              t, g and f: only with a residual (checkpoint.Architecture.Residual)
-//	trust     t   = τ x_c + τ' x_p,  emphasis g = Γ x_c + Γ' x_p          of the features of cluster and pod
+//	score     a_i = s · k_i
 //	value     V   = w · ReLU(W [c, p, mean_i k_i])
 //
 // This is message passing with mean aggregation in the manner of GraphSAGE (Hamilton et al.

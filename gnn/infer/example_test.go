@@ -13,7 +13,7 @@ import (
 // A shipped network scores the candidates of one decision. Package encode makes the graph of a real
 // cluster; here it is of two empty nodes.
 func ExampleSession_Score() {
-	c, err := checkpoint.Shipped("rule")
+	c, err := checkpoint.Shipped("gnn-traffic")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -137,18 +137,7 @@ func reference(c *checkpoint.Checkpoint, g *graph.Graph) (scores []float64, valu
 			k = sum(k, lin("candidate.peer", m))
 		}
 		k = rectified(k)
-		score := lin("score", k)[0]
-		if c.Manifest.Architecture.Residual {
-			ofDecision := func(name string) []float64 {
-				return sum(lin(name+".cluster", wide(g.ClusterX)), lin(name+".pod", wide(g.PodX)), bias(name+".bias"))
-			}
-			x := wide(g.CandidateRow(i))
-			for j, e := range ofDecision("emphasis") {
-				x[j] *= 1 + e
-			}
-			score = score*(1+ofDecision("trust")[0]) + lin("score.features", x)[0]
-		}
-		scores, meanK = append(scores, score), sum(meanK, scaled(k, 1/float64(len(g.Candidates))))
+		scores, meanK = append(scores, lin("score", k)[0]), sum(meanK, scaled(k, 1/float64(len(g.Candidates))))
 	}
 	in := append(append(append([]float64{}, cl...), p...), meanK...)
 	return scores, lin("value.out", rectified(sum(lin("value.hidden", in), bias("value.hidden.bias"))))[0] + bias("value.out.bias")[0]

@@ -24,7 +24,6 @@ type term struct {
 	checkpoint.Term
 	dense       // in is 0 for a term without a matrix
 	from  []int // places of the layers that it reads; none for features
-	scale int   // place of the layer that scales it; -1 for none
 }
 
 // newProgram returns layers with the weights of a checkpoint that has them.
@@ -34,10 +33,7 @@ func newProgram(c *checkpoint.Checkpoint, layers []checkpoint.Layer) program {
 		place[l.Name] = i
 		p[i] = op{Layer: l, normW: c.Weights[l.Norm+".weight"].Data, normB: c.Weights[l.Norm+".bias"].Data}
 		for _, t := range l.Terms {
-			x := term{Term: t, scale: -1}
-			if at, scaled := place[t.Scale]; scaled {
-				x.scale = at
-			}
+			x := term{Term: t}
 			if t.Weight != "" {
 				w := c.Weights[t.Weight+".weight"]
 				x.dense = newDense(w.Data, c.Weights[t.Bias].Data, w.Shape[0], w.Shape[1]) // Data is nil if there is no bias
@@ -201,56 +197,6 @@ func Dot(phi, psi []float32) float32 {
 	return a + b + c + d
 }
 
-// residual is the weighted sum of a candidate's features in one decision. It keeps the weights that are not 0.
-type residual struct {
-	own, part, kept []weight // of the features; of the numbers of a split row; of the kept numbers of its node
-	all             []float64
-}
-
-type weight struct {
-	at int
-	w  float64
-}
-
-// emphasise sets the weights to those of the rule times 1 + the emphasis of each feature.
-func (r *residual) emphasise(rule *term, emphasis []float32, split *feature.SplitLayout) {
-	r.own, r.part, r.kept = r.own[:0], r.part[:0], r.kept[:0]
-	r.all = grow(r.all, rule.in)
-	for i, w := range rule.wT {
-		r.all[i] = float64(w) * (1 + float64(emphasis[i]))
-		r.own = nonzero(r.own, i, r.all[i])
-	}
-	if split == nil {
-		return
-	}
-	for i, features := range split.To {
-		var sum float64
-		for _, f := range features {
-			sum += r.all[f]
-		}
-		r.part = nonzero(r.part, i, sum)
-	}
-	for i, w := range r.all[split.At : split.At+split.Len] {
-		r.kept = nonzero(r.kept, i, w)
-	}
-}
-
-// nonzero returns the weights with another one, unless that is 0.
-func nonzero(all []weight, at int, w float64) []weight {
-	if w == 0 {
-		return all
-	}
-	return append(all, weight{at, w})
-}
-
-// of returns the weighted sum of x, in float64: at a thousand nodes, sums of nearly equal nodes differ in the seventh digit.
-func of(all []weight, x []float32) (sum float64) {
-	for _, w := range all {
-		sum += w.w * float64(x[w.at])
-	}
-	return sum
-}
-
 // Network is the weights of a network, ready to multiply. A Session runs one that scores candidates, a NodeSession one on
 // checkpoint.GPUGraph. It is immutable and safe for concurrent use.
 type Network struct {
@@ -270,12 +216,10 @@ type Network struct {
 	candidate struct {
 		nodes, shared, zones, paths []term // by what they read; shared: the pod or the cluster
 	}
-	path  struct{ nodes, own []term } // of the layer of paths
-	own   scorer                      // the candidate's own features, and its score
-	part  scorer                      // the same of split graphs
-	rule  *term                       // what the features add to the score by themselves; nil for nothing
-	trust int                         // layer that scales the score of the rest; -1 for none
-	kept  dense                       // of the kept numbers in split graphs; without inputs if there are none
+	path struct{ nodes, own []term } // of the layer of paths
+	own  scorer                      // the candidate's own features, and its score
+	part scorer                      // the same of split graphs
+	kept dense                       // of the kept numbers in split graphs; without inputs if there are none
 }
 
 // Layout returns the features that the network reads.
@@ -317,10 +261,6 @@ func New(c *checkpoint.Checkpoint, of ...checkpoint.Graph) (*Network, error) {
 	}
 	n.program = newProgram(c, a.Layers())
 	n.sort()
-	n.trust = n.program[n.find(checkpoint.Score)].terms[0].scale
-	if rule := n.of(&n.program[n.find(checkpoint.Score)], 0); len(rule) > 0 {
-		n.rule = &rule[0]
-	}
 	if s := layout.Split; s != nil {
 		n.part, n.kept = newScorer(n.own.e.summed(s), n.own.score), n.own.e.rows(s.At, s.Len)
 	}

@@ -13,8 +13,8 @@ import (
 
 // Reading returns what the last Score of the same graph read of candidate i: the features of its node (Widths.Node),
 // the features of the candidate (Widths.Candidate), the part of k that it shares with the candidates of its zone (H:
-// A' z + A" c + B p), with messages the mean message of the node's groups (H), with paths what comes from the pod's
-// peers (H), and with a residual the decision's trust (1) and emphasis (Widths.Candidate). See Network.ScoreOf.
+// A' z + A" c + B p), with messages the mean message of the node's groups (H), and with paths what comes from the pod's
+// peers (H). See Network.ScoreOf.
 func (s *Session) Reading(g *graph.Graph, i int) []float32 {
 	n, v := s.net, int(g.Candidates[i])
 	h := n.h
@@ -39,16 +39,13 @@ func (s *Session) Reading(g *graph.Graph, i int) []float32 {
 		}
 		out = append(out, peers...)
 	}
-	if n.rule != nil {
-		out = slices.Concat(out, s.vectors[n.trust], s.vectors[n.rule.scale])
-	}
 	return out
 }
 
 // Attribution is the part of a difference of scores that a feature made.
 type Attribution struct {
-	Name string // "node:" or "candidate:" and the feature's name, "zone", "groups", "peers" or "emphasis"
-	// From and To are the feature's values; 0 for the last four, which are vectors.
+	Name string // "node:" or "candidate:" and the feature's name, "zone", "groups" or "peers"
+	// From and To are the feature's values; 0 for the last three, which are vectors.
 	From, To float64
 	Part     float64
 }
@@ -99,12 +96,9 @@ func (n *Network) Attribute(from, to []float32) ([]Attribution, error) {
 	for j, name := range names {
 		out = append(out, Attribution{name, float64(from[j]), float64(to[j]), sum[j] * (float64(to[j]) - float64(from[j]))})
 	}
-	blocks, vectors := []string{"zone", "groups", "peers"}, len(from)-n.emphasis()
+	blocks := []string{"zone", "groups", "peers"}
 	for j := len(names); j < len(from); j++ {
-		switch {
-		case j == vectors:
-			out = append(out, Attribution{Name: "emphasis"})
-		case j < vectors && (j-len(names))%n.h == 0:
+		if (j-len(names))%n.h == 0 {
 			out = append(out, Attribution{Name: blocks[(j-len(names))/n.h]})
 		}
 		out[len(out)-1].Part += sum[j] * (float64(to[j]) - float64(from[j]))
@@ -122,7 +116,7 @@ func (n *Network) ScoreOf(reading []float32) (float64, error) {
 }
 
 func (n *Network) fits(reading []float32) error {
-	want := n.layout.Widths.Node + n.layout.Widths.Candidate + n.h + n.messages() + n.emphasis()
+	want := n.layout.Widths.Node + n.layout.Widths.Candidate + n.h + n.messages()
 	if len(n.candidate.paths) > 0 {
 		want += n.h
 	}
@@ -140,20 +134,6 @@ func (n *Network) messages() (width int) {
 		}
 	}
 	return width
-}
-
-// ByRuleAlone reports whether the network changed nothing of its rule in the decision of a Reading, which fits: the emphasis is 0 there,
-// as from tooLarge nodes on (gnn/feature/rule.go). What the rest of the network adds, if it adds anything, does not count.
-func (n *Network) ByRuleAlone(reading []float32) bool {
-	return n.rule != nil && !slices.ContainsFunc(reading[len(reading)-n.layout.Widths.Candidate:], func(v float32) bool { return v != 0 })
-}
-
-// emphasis returns how many numbers trust and emphasis are.
-func (n *Network) emphasis() int {
-	if n.rule == nil {
-		return 0
-	}
-	return 1 + n.layout.Widths.Candidate
 }
 
 // score computes a score, and its gradient unless that is nil.
@@ -182,17 +162,9 @@ func (n *Network) score(x, gradient []float64) (score float64) {
 		all = append(all, peers)
 		t.add(k, added, peers)
 	}
-	trust, open := &cell{make([]float64, 1), make([]float64, 1)}, t.finish(&op{Layer: checkpoint.Layer{ReLU: true}}, k)
-	if n.rule != nil {
-		trust = next(1)
-		emphasis := next(n.layout.Widths.Candidate)
-		all = append(all, trust, emphasis)
-		score = weighed(n.rule, emphasis, own)
-	}
+	open := t.finish(&op{Layer: checkpoint.Layer{ReLU: true}}, k)
 	for j, v := range open.x {
-		w := float64(n.own.score[j])
-		open.d[j] = (1 + trust.x[0]) * w
-		trust.d[0] += v * w
+		open.d[j] = float64(n.own.score[j])
 		score += v * open.d[j]
 	}
 	if gradient == nil {
@@ -204,17 +176,6 @@ func (n *Network) score(x, gradient []float64) (score float64) {
 		at += copy(gradient[at:], c.d)
 	}
 	return score
-}
-
-// weighed returns the rule's part of a score, and adds its gradients.
-func weighed(rule *term, emphasis, own *cell) (sum float64) {
-	for i, w := range rule.wT {
-		all := float64(w) * (1 + emphasis.x[i])
-		sum += all * own.x[i]
-		own.d[i] += all
-		emphasis.d[i] += float64(w) * own.x[i]
-	}
-	return sum
 }
 
 // StepReading returns what a session reads of a node before and after a placement: the features of both (Widths.Node

@@ -15,7 +15,7 @@ import (
 func TestReading(t *testing.T) {
 	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP} {
 		for _, hidden := range []int{8, 11, 32} {
-			net, _ := networkOf(t, checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: hidden, Residual: hidden == 32})
+			net, _ := networkOf(t, checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: hidden})
 			g := randomGraph(rand.New(rand.NewPCG(3, uint64(hidden))), 12)
 			s := net.NewSession()
 			out, err := s.Score(g, nil)

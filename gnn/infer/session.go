@@ -31,7 +31,6 @@ var errWidths = errors.New("the graph has other features than the network reads"
 type Session struct {
 	net  *Network
 	star star
-	rule residual // of the decision
 
 	stamp     []uint64    // N: graph stamp that row i was computed for
 	zone      []int32     // N: zone that row i was added to
@@ -181,7 +180,7 @@ func (s *Session) context(g *graph.Graph) {
 // input returns what a term of a layer of the pod, the cluster or the zones reads, for zone r.
 func (s *Session) input(g *graph.Graph, o *op, t *term, r int) []float32 {
 	switch from := s.net.source(t); {
-	case from == 0 && t.FeaturesOf(o.Layer) == checkpoint.Pod:
+	case from == 0 && o.Of == checkpoint.Pod:
 		return g.PodX
 	case from == 0:
 		return g.ClusterX
@@ -216,11 +215,6 @@ func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error
 		x, scorer, parts = g.SplitX, &n.part, s.keptParts
 	}
 	s.scores = grow(s.scores, c)
-	trust := float32(1)
-	if n.rule != nil {
-		trust += s.vectors[n.trust][0]
-		s.rule.emphasise(n.rule, s.vectors[n.rule.scale], n.layout.Split)
-	}
 	clear(s.mean) // holds the sum over the candidates from here on
 	if len(n.candidate.paths) > 0 {
 		s.peerRows(g)
@@ -233,15 +227,7 @@ func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error
 		if len(g.Peers) > 0 && len(n.candidate.paths) > 0 {
 			part = s.peerPart(g, i, part)
 		}
-		own := x[i*width : (i+1)*width]
-		s.scores[i] = trust * scorer.candidate(part, s.base[int(g.Zone[v])*h:], own, s.mean)
-		switch {
-		case n.rule == nil:
-		case g.Kept == nil:
-			s.scores[i] += float32(of(s.rule.own, own))
-		default:
-			s.scores[i] += float32(of(s.rule.part, own) + of(s.rule.kept, g.Kept[v].X))
-		}
+		s.scores[i] = scorer.candidate(part, s.base[int(g.Zone[v])*h:], x[i*width:(i+1)*width], s.mean)
 	}
 	out := Output{Scores: s.scores[:c]}
 	if c > 0 {

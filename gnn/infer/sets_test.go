@@ -2,7 +2,6 @@ package infer
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -22,13 +21,11 @@ func TestNetworkWithMoreSets(t *testing.T) {
 		encoder  checkpoint.Encoder
 		features []string
 	}{
-		{8, checkpoint.GNN, []string{"base", "rule"}}, {11, checkpoint.MLP, []string{"base", "rule"}}, // with a residual
 		{8, checkpoint.GNN, featuretest.Names}, {11, checkpoint.MLP, featuretest.Names}, {9, checkpoint.GNN, featuretest.Names},
 		{16, checkpoint.MLP, featuretest.Names},
 		{8, checkpoint.GNN, talking}, {11, checkpoint.GNN, talking}, {16, checkpoint.MLP, talking},
 	} {
-		net, c := networkOf(t, checkpoint.Architecture{Encoder: n.encoder, Head: checkpoint.DQN, Hidden: n.hidden, Features: n.features,
-			Residual: slices.Contains(n.features, "rule")})
+		net, c := networkOf(t, checkpoint.Architecture{Encoder: n.encoder, Head: checkpoint.DQN, Hidden: n.hidden, Features: n.features})
 		rapid.Check(t, func(t *rapid.T) {
 			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 			g := randomGraphOf(r, net.Layout().Widths, 1+r.IntN(20))

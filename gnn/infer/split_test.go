@@ -21,7 +21,6 @@ func TestSplitGraph(t *testing.T) {
 		{Encoder: checkpoint.GNN, Hidden: 8, Features: []string{"base", "usage"}},
 		{Encoder: checkpoint.MLP, Hidden: 11, Features: []string{"usage", "base", "whole"}},
 		{Encoder: checkpoint.GNN, Hidden: 16, Features: []string{"base", "usage", "traffic"}}, // has paths
-		{Encoder: checkpoint.MLP, Hidden: 8, Features: []string{"base", "usage", "rule"}, Residual: true},
 	} {
 		a.Head = checkpoint.DQN
 		net, c := networkOf(t, a)

@@ -106,9 +106,6 @@ func (p *pass) layer(l checkpoint.Layer) *Tensor {
 		if x == nil {
 			continue
 		}
-		if t.Scale != "" {
-			x = p.s.Add(x, p.s.Mul(x, p.batch.lookup(p.s, checkpoint.Cluster, l.Of, p.vectors[t.Scale])))
-		}
 		if p.ValueApart && len(t.From) > 1 && strings.HasPrefix(t.Weight, ValueLayers) {
 			x = p.s.Detach(x)
 		}
@@ -137,10 +134,7 @@ func (p *pass) layer(l checkpoint.Layer) *Tensor {
 // input returns what a term reads, and of which kind its rows are; nil if there are no such vertices.
 func (p *pass) input(l checkpoint.Layer, t checkpoint.Term) (x *Tensor, at checkpoint.Kind) {
 	if len(t.From) == 0 {
-		if at = t.FeaturesOf(l); at == l.Of {
-			return p.batch.features(p.s, at), at
-		}
-		return p.batch.features(p.s, at), asCluster(at)
+		return p.batch.features(p.s, l.Of), l.Of
 	}
 	var parts []*Tensor
 	for _, name := range t.From {

@@ -33,8 +33,6 @@ func TestParity(t *testing.T) {
 				nets[fmt.Sprintf("%s %s %d with another set", e, head, hidden)] = checkpoint.Random(a, r)
 				a.Features = []string{"base", "traffic"}
 				nets[fmt.Sprintf("%s %s %d with paths", e, head, hidden)] = checkpoint.Random(a, r)
-				a.Features, a.Residual = []string{"base", "rule"}, true
-				nets[fmt.Sprintf("%s %s %d with a residual", e, head, hidden)] = checkpoint.Random(a, r)
 			}
 		}
 	}

@@ -9,20 +9,20 @@ import numpy as np
 from ._library import call
 
 
-def _network(encoder, head, hidden, features, residual):
-    architecture = dict(encoder=encoder, head=head, hidden=int(hidden), features=list(features), residual=bool(residual))
+def _network(encoder, head, hidden, features):
+    architecture = dict(encoder=encoder, head=head, hidden=int(hidden), features=list(features))
     answer = call("checkpoint", architecture=architecture)
     return architecture, answer["schema"], {p["name"]: tuple(p["shape"]) for p in answer["params"]}
 
 
-def parameters(*, encoder="gnn", head="actor-critic", hidden=32, features=("base",), residual=False):
+def parameters(*, encoder="gnn", head="actor-critic", hidden=32, features=("base",)):
     """The shapes of a network's parameters by their names. docs/how-to/python.md says what they mean."""
-    return _network(encoder, head, hidden, features, residual)[2]
+    return _network(encoder, head, hidden, features)[2]
 
 
-def save(path, arrays, *, encoder="gnn", head="actor-critic", hidden=32, features=("base",), residual=False, objective="balance", seed=0, training=None):
+def save(path, arrays, *, encoder="gnn", head="actor-critic", hidden=32, features=("base",), objective="balance", seed=0, training=None):
     """Writes a checkpoint (safetensors) for `rungnn --checkpoint` and `gnnsched eval --checkpoint` from arrays by the names of parameters()."""
-    architecture, schema, want = _network(encoder, head, hidden, features, residual)
+    architecture, schema, want = _network(encoder, head, hidden, features)
     if seed < 0:
         raise ValueError(f"seed is {seed}: want 0 or more")
     if missing := sorted(want.keys() - arrays.keys()):

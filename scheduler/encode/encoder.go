@@ -103,23 +103,22 @@ func (e *Encoder) encode(s *cluster.Snapshot, pod *cluster.Pod, candidates []int
 
 // prepare encodes all but the candidates, the cluster and the paths.
 func (e *Encoder) prepare(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32) {
-	all, available := e.syncNodes(s)
+	largest := e.syncNodes(s)
 	e.pod = feature.NewPod(pod, &e.offered)
 	e.g.PodX = feature.Fill(e.layout.Pod, &e.pod, resize(e.g.PodX, e.layout.Widths.Pod))
 
 	c := &e.candidates
 	c.Pod, c.Nodes = pod, s.Nodes
 	c.Usage, c.Now = e.usage, s.Now
-	c.Peers, c.Preferred = s.Peers, s.Preferred
-	c.Largest, c.LargestRunning = larger(all, pod.Requests), available
+	c.Peers, c.Largest = s.Peers, larger(largest, pod.Requests)
 	e.g.Candidates = append(e.g.Candidates[:0], candidates...)
 	c.Rows = e.g.Candidates
 	c.Measure()
 }
 
 // syncNodes encodes the rows whose node changed, or all rows if the mean node size changed, because features are relative to it. It returns
-// the largest CPU and memory requests of one running pod, on all nodes and on the available ones.
-func (e *Encoder) syncNodes(s *cluster.Snapshot) (all, available cluster.Resources) {
+// the largest CPU and memory requests of one running pod.
+func (e *Encoder) syncNodes(s *cluster.Snapshot) (largest cluster.Resources) {
 	n := len(s.Nodes)
 	offered := feature.Offered{Sum: e.offered.Sum, Nodes: n}
 	for i := n; i < len(e.rows); i++ {
@@ -152,13 +151,10 @@ func (e *Encoder) syncNodes(s *cluster.Snapshot) (all, available cluster.Resourc
 		}
 	}
 	for i := range e.rows {
-		r := cluster.Resources{MilliCPU: e.rows[i].largestCPU, Memory: e.rows[i].largestMem}
-		if all = larger(all, r); s.Nodes[i].Available() {
-			available = larger(available, r)
-		}
+		largest = larger(largest, cluster.Resources{MilliCPU: e.rows[i].largestCPU, Memory: e.rows[i].largestMem})
 	}
 	e.g.Zones = max(len(e.zones), 1)
-	return all, available
+	return largest
 }
 
 // larger returns the larger CPU and the larger memory of two requests.

@@ -26,20 +26,17 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// TestShippedCheckpoints holds the scores of every shipped checkpoint on states that a heuristic brings about, so that no change of
-// features, encoder or network changes a checkpoint's scores. The kernels in assembly and in Go round differently, which the tolerance
+// TestShippedCheckpoints holds the scores of every shipped checkpoint, and of the learned weights of rule, on states that a heuristic brings
+// about, so that no change of features, encoder or network changes them. The kernels in assembly and in Go round differently, which the tolerance
 // allows.
 func TestShippedCheckpoints(t *testing.T) {
 	var got strings.Builder
-	for _, name := range checkpoint.ShippedNames() {
-		c, err := checkpoint.Shipped(name)
-		fatal.If(t, err)
-		scenarios := []string{"small8", "zonal"}
-		if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
+	for _, name := range append(checkpoint.ShippedNames(), "rule") {
+		if slices.Contains(checkpoint.ShippedFor(checkpoint.GPUGraph), name) {
 			scoreEpisode(t, &got, name, gpuEnvironment(t, openb.Taints{}), name)
 			continue
 		}
-		for _, scenario := range scenarios {
+		for _, scenario := range []string{"small8", "zonal"} {
 			s, err := eval.Find(scenario)
 			fatal.If(t, err)
 			env, err := sim.New(s.Config)

@@ -29,8 +29,6 @@ type comparison struct {
 	// infer.Network.Attribute.
 	parts []infer.Attribution // the largest first
 	flip  *flip               // nil if none was found
-	// byRule is true if a network with a rule changed nothing of that rule.
-	byRule bool
 	// changes is true if the values of features are the placement's changes of them.
 	changes bool
 }
@@ -133,7 +131,6 @@ func (c *comparison) network(net *infer.Network) (err error) {
 	if c.parts, err = net.Attribute(c.other.Read.Features, c.chosen.Read.Features); err != nil {
 		return err
 	}
-	c.byRule = net.ByRuleAlone(c.chosen.Read.Features)
 	goal, err := net.ScoreOf(c.chosen.Read.Features)
 	if err != nil {
 		return err
@@ -489,9 +486,6 @@ func (c *comparison) write(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "the scores differ by %.4g, of which\n", c.margin())
-	if c.byRule {
-		b.WriteString("(the network's rule, as it is: on such a cluster the network learned no change of it)\n")
-	}
 	if c.changes {
 		b.WriteString("(under the nodes: by how much the placement changes the feature there)\n")
 	}
@@ -523,7 +517,7 @@ func (c *comparison) write(b *strings.Builder) {
 		c.other.Node, inWords(c.flip.name), valueText(c.flip.to), valueText(c.flip.from))
 }
 
-// words says what the features of a rule mean, shorter than feature.RuleDocs.
+// words says what features of linear policies mean, shorter than linear.Docs.
 var words = map[string]string{
 	"balance": "load gets more even", "used": "how full the node gets", "skew": "CPU and memory get more even",
 	"share": "the pod's part of the node", "over": "nearer to the mean load", "match": "large pod, large node",
@@ -533,8 +527,8 @@ var words = map[string]string{
 
 // inWords returns a feature's meaning, with its name in docs/reference/features.md, or the name alone.
 func inWords(name string) string {
-	if text := words[strings.TrimPrefix(strings.TrimPrefix(name, "candidate:"), "rule_")]; text != "" {
-		return fmt.Sprintf("%s (%s)", text, strings.TrimPrefix(name, "candidate:"))
+	if text := words[name]; text != "" {
+		return fmt.Sprintf("%s (%s)", text, name)
 	}
 	return name
 }

@@ -9,7 +9,7 @@
 // The packages below hold what a job is made of:
 //
 //   - run: what all methods share, such as the loop of a run, environments, reward and teacher;
-//   - dqn, ppo, rollouts, es: a method each, with its hyperparameters, updates, agent and, for the first two, online learner;
+//   - dqn, ppo, rollouts: a method each, with its hyperparameters, updates, agent and, for the first two, online learner;
 //   - value: networks on GPU clusters, in the same loop with a trainer of their own;
 //   - online: learning from running schedulers;
 //   - cem: weights of hand-made features, which are no network;
@@ -17,7 +17,7 @@
 //
 // A job names its method, which Config.methods looks up. A new one needs a package of its own, its name, a field of Config for its
 // hyperparameters with their defaults and a line in Config.methods; a row in internal/architecture's list of imports, and one in
-// resume_test.go. es is the smallest example. It may ignore settings that do not suit it, such as imitation. Its agent acts in the
+// resume_test.go. It may ignore settings that do not suit it, such as imitation. Its agent acts in the
 // simulator (run.Agent), and a learner on a scheduler's steps (online.Learner) makes it learn online; both are built on torch.Trainee.
 // What touches libtorch carries the build tag torch; the rest is plain Go.
 package learn

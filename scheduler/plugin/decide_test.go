@@ -108,7 +108,7 @@ func TestDevicesWithoutAPass(t *testing.T) {
 	}
 }
 
-// The rule gpu-fill keeps the CPU beside idle GPUs for GPU pods, where a network for balance chooses that node, and places a GPU pod there.
+// The rule gpu-fill keeps the CPU beside idle GPUs for GPU pods, where the rule for balance chooses that node, and places a GPU pod there.
 func TestFillKeepsCPUForGPUs(t *testing.T) {
 	withCPU := func(p *v1.Pod, cpu string) *v1.Pod {
 		p.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse(cpu)
@@ -124,7 +124,7 @@ func TestFillKeepsCPUForGPUs(t *testing.T) {
 		p.Spec.NodeName = n.Name
 		state.nodes, state.pods = append(state.nodes, n), append(state.pods, p)
 	}
-	for variant, args := range map[string]Args{"rule": {Variant: "rule"}, "gpu-fill": {Policy: "gpu-fill"}} {
+	for variant, args := range map[string]Args{"rule": {Policy: "rule"}, "gpu-fill": {Policy: "gpu-fill"}} {
 		want := map[string]string{"rule": "gpu", "gpu-fill": "ordinary"}[variant]
 		args.Preferences = preference.Off
 		b := newBed(t, variant, args)

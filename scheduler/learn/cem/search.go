@@ -250,5 +250,8 @@ func StartWeights(from string) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !p.Fixed() {
+		return nil, fmt.Errorf("%s: its weights change with the state of the cluster, which tuning does not learn; name weights without changes", from)
+	}
 	return p.Weights(), nil
 }

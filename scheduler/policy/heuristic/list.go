@@ -31,6 +31,7 @@ var list = []Heuristic{
 	linearUsage,
 	linearEnergy,
 	linearZones,
+	rule,
 	price,
 	reserve,
 	targetLoadPacking,
@@ -125,6 +126,12 @@ var (
 	linearZones   = tuned("linear-zones", "packing with even zones")
 )
 
+// rule is linear with weights that change with the state.
+var rule = Heuristic{
+	Name: "rule", About: "linear, with weights that change with how full the cluster is and how many nodes preferences leave, for balance",
+	New: func(policy.Setting) policy.Policy { return linear.Rule() },
+}
+
 // tuned returns the linear policy of a name, whose weights were tuned for a purpose.
 func tuned(name, purpose string) Heuristic {
 	about := "a weighted sum of hand-made features, tuned by the cross-entropy method for " + purpose
@@ -154,10 +161,7 @@ func linearFrom(file string) (Heuristic, error) {
 	if err != nil {
 		return Heuristic{}, err
 	}
-	p, err := linear.New(FromWeights(file), loaded.Weights())
-	if err != nil {
-		return Heuristic{}, err
-	}
+	p := loaded.Named(FromWeights(file))
 	return Heuristic{Name: p.Name(), About: "a weighted sum of hand-made features, with the weights of a file", New: fixed(p)}, nil
 }
 

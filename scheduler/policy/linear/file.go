@@ -23,7 +23,9 @@ var tunedFiles embed.FS
 type file struct {
 	Name    string             `json:"name"`
 	Weights map[string]float64 `json:"weights"`
-	Tuning  *Tuning            `json:"tuning,omitempty"`
+	// Changes says by how much weights change with the state of the cluster, by the names of features and of State.
+	Changes map[string]map[string]float64 `json:"changes,omitempty"`
+	Tuning  *Tuning                       `json:"tuning,omitempty"`
 }
 
 // Tuning describes how weights were tuned, so that one command reproduces them.
@@ -75,6 +77,9 @@ func parse(text []byte) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	if l.changes, err = parseChanges(f.Changes); err != nil {
+		return nil, fmt.Errorf("linear policy %s: %w", f.Name, err)
+	}
 	l.Tuning = f.Tuning
 	return l, nil
 }
@@ -94,7 +99,7 @@ func Load(path string) (*Policy, error) {
 
 // MarshalJSON implements json.Marshaler. Load reads the result.
 func (l *Policy) MarshalJSON() ([]byte, error) {
-	return json.Marshal(file{l.name, l.ByName(), l.Tuning})
+	return json.Marshal(file{l.name, l.ByName(), l.changes.byName(), l.Tuning})
 }
 
 // TunedNames returns the names that Tuned knows, in alphabetical order.
@@ -119,6 +124,20 @@ func Tuned(name string) *Policy {
 	if err != nil {
 		panic(err) // callers know the names
 	}
+	return carried(text)
+}
+
+// ruleFile holds the weights of Rule.
+//
+//go:embed rule.json
+var ruleFile []byte
+
+// Rule returns the policy "rule" for balance: the weights of "linear", with changes that were learned by evolution strategies on whole
+// episodes.
+func Rule() *Policy { return carried(ruleFile) }
+
+// carried reads a file that is part of the program.
+func carried(text []byte) *Policy {
 	l, err := parse(text)
 	if err != nil {
 		panic(err) // the file is part of the program

@@ -6,13 +6,12 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"gnnsched/gnn/feature"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/policy"
 )
 
-// Features names the features of a candidate node, in the order of the weights: those of feature.Rule first.
-var Features = slices.Concat(feature.RuleFeatures, []string{
+// Features names the features of a candidate node, in the order of the weights.
+var Features = slices.Concat(loadFeatures, []string{
 	"zones", // decrease of objective.Zones by the placement, times nodes
 }, UsageFeatures, []string{Energy})
 
@@ -31,7 +30,7 @@ const (
 var UsageFeatures = []string{"usage-balance", "usage-full", "usage-peak", "usage-deviation"}
 
 // Docs describes Features.
-var Docs = slices.Concat(feature.RuleDocs, []string{
+var Docs = slices.Concat(loadDocs, []string{
 	"decrease of the objective zones by the placement, times nodes",
 	"decrease of the sum over the dimensions of the fractions' standard deviations by what the pod is expected to use, times nodes",
 	"largest fraction of CPU, network and disk after placement",
@@ -61,6 +60,7 @@ func Reached(feature int, from, needed float64) (to float64, can bool) {
 type Policy struct {
 	name    string
 	weights []float64
+	changes *changes             // of the weights, by the state of the cluster; nil for none
 	Tuning  *Tuning              // how the weights were tuned; nil if unknown
 	last    atomic.Pointer[view] // of the last Score; atomic because episodes that run in parallel share tuned weights
 }
@@ -83,7 +83,15 @@ func New(name string, weights []float64) (*Policy, error) {
 	return &Policy{name: name, weights: weights}, nil
 }
 
-// Weights returns a copy of the weights, in the order of Features.
+// Named returns the policy with another name.
+func (l *Policy) Named(name string) *Policy {
+	return &Policy{name: name, weights: l.weights, changes: l.changes, Tuning: l.Tuning}
+}
+
+// Fixed reports whether the weights are the same in every decision.
+func (l *Policy) Fixed() bool { return l.changes == nil }
+
+// Weights returns a copy of the weights, in the order of Features, without their changes.
 func (l *Policy) Weights() []float64 { return slices.Clone(l.weights) }
 
 // ByName returns the weights by the names of their features.
@@ -100,7 +108,7 @@ func (l *Policy) Name() string { return l.name }
 
 // Score implements policy.Policy.
 func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
-	f := view{Rule: feature.NewRule(s.Nodes, pod, largest(s))}
+	f := view{loads: newLoads(s.Nodes, pod, largest(s)), weights: l.weights}
 	if l.weights[zonesFeature] != 0 {
 		f.zones = newZoneView(s, pod.Requests.Counted())
 	}
@@ -110,8 +118,11 @@ func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	if l.weights[energyFeature] != 0 {
 		f.energy = newEnergyView(s, pod)
 	}
+	if l.changes != nil {
+		f.weights = l.changes.of(l.weights, f.state(s, len(candidates)))
+	}
 	l.last.Store(&f)
-	x, weights := make([]float64, len(Features)), l.weights
+	x, weights := make([]float64, len(Features)), f.weights
 	for len(weights) > 0 && weights[len(weights)-1] == 0 {
 		weights = weights[:len(weights)-1]
 	}
@@ -136,17 +147,18 @@ func (l *Policy) Reading(s *cluster.Snapshot, _ *cluster.Pod, candidates []int32
 	last.features(s.Nodes[candidates[i]], x)
 	r := &policy.Reading{Kind: policy.LinearReading, Features: make([]float32, len(x)), Weights: make([]float32, len(x))}
 	for j := range x {
-		r.Features[j], r.Weights[j] = float32(x[j]), float32(l.weights[j])
+		r.Features[j], r.Weights[j] = float32(x[j]), float32(last.weights[j])
 	}
 	return r
 }
 
 // view holds what the features of all candidates have in common.
 type view struct {
-	feature.Rule
-	zones  *zoneView   // nil if the feature zones has no weight
-	usage  *usageView  // nil if no feature of usage has a weight
-	energy *energyView // nil if the feature energy has no weight
+	loads
+	weights []float64   // in this decision
+	zones   *zoneView   // nil if the feature zones has no weight
+	usage   *usageView  // nil if no feature of usage has a weight
+	energy  *energyView // nil if the feature energy has no weight
 }
 
 // largest returns the most CPU and memory that one pod on an available node requests.
@@ -164,7 +176,7 @@ func largest(s *cluster.Snapshot) (out cluster.Resources) {
 
 // features writes the features of a candidate to x, in the order of Features.
 func (f *view) features(n *cluster.Node, x []float64) {
-	f.Features(n, x)
+	f.loads.features(n, x)
 	x[zonesFeature] = f.zones.gainOf(n.Zone)
 	f.usage.features(n, x[firstUsageFeature:energyFeature])
 	x[energyFeature] = f.energy.gainOf(n)

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"gnnsched/gnn/feature"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
 )
@@ -22,7 +21,7 @@ func TestFeatures(t *testing.T) {
 	empty := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 24000, Memory: 24 << 30, Pods: 10}}
 	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000, Memory: 1 << 30, Pods: 1}}
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{busy, empty}}
-	view := view{Rule: feature.NewRule(s.Nodes, pod, largest(s))}
+	view := view{loads: newLoads(s.Nodes, pod, largest(s))}
 	x := make([]float64, len(Features))
 	view.features(busy, x)
 	for name, want := range map[string]float64{
@@ -139,8 +138,71 @@ func TestLinearFile(t *testing.T) {
 	}
 }
 
+// The weights of rule are those of linear with 36 changes. The scores of four nodes are computed from a reading's features by the formula, and
+// on 256 nodes they are linear's.
+func TestRule(t *testing.T) {
+	rule, fixed, numbers := Rule(), Tuned("linear"), 0
+	for j, w := range rule.weights {
+		if w != fixed.weights[j] || (rule.changes.by[j] != nil) != (w != 0) {
+			t.Errorf("%s has the weight %v, linear's is %v", Features[j], w, fixed.weights[j])
+		}
+		numbers += len(rule.changes.by[j])
+	}
+	if numbers != 36 || rule.Fixed() || !fixed.Fixed() || rule.Named("x").Fixed() {
+		t.Errorf("%d changes", numbers)
+	}
+	pod, pods := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}}, int64(0)
+	var s cluster.Snapshot
+	for range 256 {
+		n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, Pods: 110}}
+		n.Add(cluster.Resources{MilliCPU: 1000 * (1 + pods%4), Memory: 8 << 30, Pods: 1})
+		s.Nodes, pods = append(s.Nodes, n), pods+1
+	}
+	rows, scores, others := []int32{0, 1}, make([]float32, 2), make([]float32, 2)
+	fatal.If(t, rule.Score(&s, pod, rows, scores))
+	fatal.If(t, fixed.Score(&s, pod, rows, others))
+	if scores[0] != others[0] || scores[1] != others[1] {
+		t.Errorf("on 256 nodes rule scores %v, linear %v", scores, others)
+	}
+	s.Nodes, s.Preferred = s.Nodes[:4], 1
+	fatal.If(t, rule.Score(&s, pod, rows, scores))
+	preferred, load := math.Log2(1./4)/4, (0.125+0.25+0.375+0.5)/4+0.25-1
+	for i, got := range scores {
+		r, want := rule.Reading(&s, pod, rows, i), 0.0
+		for j, by := range rule.changes.by {
+			if by != nil {
+				want += rule.weights[j] * (1 + by[0] + by[1]*preferred + by[2]*load + by[3]*preferred*load) * float64(r.Features[j])
+			}
+		}
+		if math.Abs(want-float64(got)) > 1e-5*(1+math.Abs(want)) {
+			t.Errorf("node %d: score %v, want %v", i, got, want)
+		}
+	}
+}
+
+// A file may have changes of weights; they survive writing and reading.
+func TestFileWithChanges(t *testing.T) {
+	text, err := json.Marshal(Rule())
+	fatal.If(t, err)
+	again, err := parse(text)
+	fatal.If(t, err)
+	if d := cmp.Diff(Rule().changes.by, again.changes.by); d != "" {
+		t.Error(d)
+	}
+	for text, want := range map[string]string{
+		`{"weights":{"used":1},"changes":{"luck":{}}}`:           "luck",
+		`{"weights":{"used":1},"changes":{"used":{"moon":1}}}`:   "moon",
+		`{"weights":{"used":1},"changes":{"used":{"load":1e9}}}`: "give numbers from -1000 to 1000",
+	} {
+		if _, err := parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q in it", text, err, want)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"name":"linear","weights":{"balance":1}}`))
+	f.Add([]byte(`{"name":"rule","weights":{"balance":1},"changes":{"balance":{"load":0.5}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		l, err := parse(text)
 		if err != nil {

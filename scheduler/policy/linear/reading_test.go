@@ -13,7 +13,11 @@ import (
 // A reading has the features and the weights that make the score of the last decision.
 func TestReading(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := Tuned(rapid.SampledFrom(TunedNames()).Draw(t, "policy"))
+		name := rapid.SampledFrom(append(TunedNames(), "rule")).Draw(t, "policy")
+		p := Rule()
+		if name != "rule" {
+			p = Tuned(name)
+		}
 		s, pod := policytest.DrawSnapshot(t), &cluster.Pod{Requests: policytest.DrawRequests(t)}
 		rows := policytest.DrawCandidates(t, len(s.Nodes))
 		scores := policytest.Scores(t, p, s, pod, rows)

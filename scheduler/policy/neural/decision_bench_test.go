@@ -61,8 +61,7 @@ func BenchmarkDecision(b *testing.B) {
 	}{
 		{"gnn", checkpoint.GNN, nil},
 		{"gnn+whole", checkpoint.GNN, []string{"base", "whole"}},
-		{"gnn+rule", checkpoint.GNN, []string{"base", "whole", "rule"}}, // as the shipped networks for balance, which have a residual, too
-		{"gnn+usage", checkpoint.GNN, []string{"base", "usage"}},        // compare it with gnn
+		{"gnn+usage", checkpoint.GNN, []string{"base", "usage"}}, // compare it with gnn
 		{"mlp", checkpoint.MLP, nil},
 		{"mlp+usage", checkpoint.MLP, []string{"base", "usage"}},
 	} {
