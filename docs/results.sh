@@ -228,20 +228,17 @@ curves() { # of the runs whose logs make train left
 	done | keep learning.csv curves 'make train && make learning-curves' "see the run's number"
 }
 
-example() { # PPO from nothing on the scenario pack, by python/examples/ppo_gnn.py and by gnntrain, three runs of each; those in .cache/example are kept
+example() { # PPO from nothing on the scenario pack by python/examples/ppo_gnn.py, three runs; those in .cache/example are kept
 	local dir=.cache/example by='docs/results.sh example' s networks=()
 	mkdir -p $dir
 	for s in 1 2 3; do
 		[ -e $dir/python-$s.safetensors ] ||
 			PYTHONPATH=python python3 python/examples/ppo_gnn.py --seed $s --curve $dir/python-$s.csv --save $dir/python-$s.safetensors
-		[ -e $dir/gnntrain-$s.log ] ||
-			bin/gnntrain --variant acgnn --scenario pack --use-heuristic=false --steps 800000 --seed $s --out $dir/gnntrain-$s.safetensors >$dir/gnntrain-$s.log
-		networks+=(--checkpoint python-$s=$dir/python-$s.safetensors --checkpoint gnntrain-$s=$dir/gnntrain-$s.safetensors)
+		networks+=(--checkpoint python-$s=$dir/python-$s.safetensors)
 	done
 	{
 		for s in 1 2 3; do
 			awk -F, -v run=python-$s 'NR > 1 {print "example,pack," run ",,objective," $2 "," $3 ",,,,"}' $dir/python-$s.csv
-			sed -nE "s/^step ([0-9]+) of [0-9]+: held-out cost ([0-9.]+), .*/example,pack,gnntrain-$s,,objective,\1,\2,,,,/p" $dir/gnntrain-$s.log
 		done
 	} | keep learning.csv example "$by" "see the run's number"
 	play learning.csv example-judged meanCost "$by" 100 101 --scenario pack --policies greedy:pack,best-fit,linear-pack "${networks[@]}"

@@ -64,7 +64,7 @@ func TestTrainAndResume(t *testing.T) {
 	if _, err := os.Stat(out + ".state"); !os.IsNotExist(err) {
 		t.Errorf("the state of a run that is over: %v", err)
 	}
-	figures(t, events, "charts/episodic_length", "losses/advantage_loss", "eval/cost", "cluster/variance")
+	figures(t, events, "charts/episodic_length", "rollouts/agreement", "eval/cost", "cluster/variance")
 }
 
 // --print-config prints the configuration with the changes of the flags.

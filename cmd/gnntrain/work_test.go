@@ -45,7 +45,6 @@ func command(t *testing.T, dir string, args ...string) *exec.Cmd {
 
 const rolledRun = `
 variant: gnn
-method: rollouts
 hiddenLayers: 8
 features: [base, whole]
 steps: 2400
@@ -181,9 +180,8 @@ func TestRolloutsOnWorkers(t *testing.T) {
 func TestWorkersBadInput(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "x.safetensors")
 	for want, args := range map[string][]string{
-		"choose 1 to 1000 processes":     {"--workers", "0", "--method", "rollouts"},
-		"this run learns by":             {"--workers", "1", "--queue", t.TempDir(), "--steps", "1"},
-		"give a number of processes":     {"--method", "rollouts", "--workers", "many"},
+		"choose 1 to 1000 processes":     {"--workers", "0"},
+		"give a number of processes":     {"--workers", "many"},
 		"--connect with the URL of a qu": {"work"},
 	} {
 		if args[0] != "work" {
