@@ -44,6 +44,9 @@ func described() map[string][]string {
 	for i, name := range linear.Features {
 		add("reference/features.md", name, linear.Docs[i])
 	}
+	for i, name := range linear.State {
+		add("reference/features.md", name, linear.StateDocs[i])
+	}
 	for _, s := range feature.Sets() {
 		lists := [][]feature.Feature{feature.List(s.Node), feature.List(s.Group), feature.List(s.Pod), feature.List(s.Cluster),
 			feature.List(s.Candidate), feature.List(s.Path)}

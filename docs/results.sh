@@ -46,8 +46,8 @@ tune() { # a name, then arguments of gnnsched tune
 }
 
 cpu() {
-	local seeds=${SEEDS:-100} few=${LARGE:-20} networks=rule s
-	local all=kube-scheduler,greedy-balance,linear,$networks rules=most-allocated,requested-to-capacity-ratio,best-fit,dot-product,round-robin,random
+	local seeds=${SEEDS:-100} few=${LARGE:-20} s
+	local all=kube-scheduler,greedy-balance,linear,rule rules=most-allocated,requested-to-capacity-ratio,best-fit,dot-product,round-robin,random
 	balance() { play cpu.csv scenarios meanCost,unscheduled,meanNodesInUse,zoneStd 'make results' "$@"; }
 	balance "$seeds" 101 --scenario aaml --policies $all
 	balance "$seeds" 101 --scenario 'hetero*' --policies $all,$rules
@@ -79,9 +79,6 @@ cpu() {
 	for s in 8 16 32 100 300; do
 		sweep size$s $s 0.8 '{min: 5, max: 15}' $((s < 200 ? seeds * 2 / 5 : few))
 		sweep singlesize$s $s 0.8 1 $((s < 200 ? seeds * 2 / 5 : few))
-	done
-	for s in hetero70 hetero95 foreign jobs; do
-		play cpu.csv runs meanCost 'make train && make results' "$seeds" 101 --scenario $s --policies linear,greedy-balance $(runs rule)
 	done
 }
 usage() {

@@ -170,7 +170,8 @@ func (r *onlineReport) progress(p value.Progress) {
 		value float64
 	}{
 		{learningcurve.Cost, p.Cost}, {learningcurve.Loss, p.Loss}, {learningcurve.GradientNorm, p.Norm},
-		{"missing_steps", float64(p.Lost)}, {learningcurve.Passed, float64(p.Passed)}, {"kept_back", float64(p.KeptBack)}, {"eval_total", p.Score}, {"eval_limit", p.Limit},
+		{"missing_steps", float64(p.Lost)}, {learningcurve.Passed, float64(p.Passed)}, {"kept_back", float64(p.KeptBack)},
+		{"eval_total", p.Score}, {"eval_limit", p.Limit},
 	} {
 		r.run.Scalar("online/"+s.tag, step, s.value)
 	}

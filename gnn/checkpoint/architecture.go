@@ -161,8 +161,8 @@ func (a Architecture) Params() []Param {
 	return append(params(a.Layers(), w), params(a.Actor(), w)...)
 }
 
-// Inputs returns the features that the network reads, by the kind of vertex. The architecture must be valid.
-func (a Architecture) Inputs() map[Kind][]feature.Feature {
+// inputs returns the features that the network reads, by the kind of vertex. The architecture must be valid.
+func (a Architecture) inputs() map[Kind][]feature.Feature {
 	l, err := a.Layout()
 	if err != nil {
 		panic(err)
@@ -177,7 +177,7 @@ func (a Architecture) Inputs() map[Kind][]feature.Feature {
 // widths returns the numbers of features.
 func (a Architecture) widths() widths {
 	w := widths{}
-	for kind, list := range a.Inputs() {
+	for kind, list := range a.inputs() {
 		w[kind] = len(list)
 	}
 	return w

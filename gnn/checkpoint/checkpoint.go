@@ -321,7 +321,7 @@ func Random(a Architecture, r *rand.Rand) *Checkpoint {
 		Manifest: Manifest{Schema: a.Schema(), Architecture: a, Objective: "none", Config: []byte("{}")},
 		Weights:  map[string]Tensor{},
 	}
-	fanIn, inputs := a.Hidden, a.Inputs()
+	fanIn, inputs := a.Hidden, a.inputs()
 	for _, p := range a.Params() {
 		n := p.Shape[0]
 		if len(p.Shape) == 2 {
@@ -340,7 +340,7 @@ func Random(a Architecture, r *rand.Rand) *Checkpoint {
 			}
 		}
 		c.Weights[p.Name] = t
-		for column, feature := range inputs[p.Reads] {
+		for column, feature := range inputs[p.reads] {
 			for i := column; feature.Rare && i < n; i += fanIn {
 				t.Data[i] = 0
 			}

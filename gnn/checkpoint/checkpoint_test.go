@@ -137,10 +137,10 @@ func TestRareFeaturesDoNothing(t *testing.T) {
 		all[name] = c
 	}
 	for name, c := range all {
-		features := c.Manifest.Architecture.Inputs()
+		features := c.Manifest.Architecture.inputs()
 		for _, p := range c.Manifest.Architecture.Params() {
 			w := c.Weights[p.Name]
-			for column, feature := range features[p.Reads] {
+			for column, feature := range features[p.reads] {
 				for i := column; feature.Rare && i < len(w.Data); i += w.Shape[1] {
 					if w.Data[i] != 0 {
 						t.Fatalf("%s: %s reads %s with weight %v", name, p.Name, feature.Name, w.Data[i])

@@ -149,7 +149,7 @@ type widths map[Kind]int
 type Param struct {
 	Name  string
 	Shape []int
-	Reads Kind // whose features the parameter multiplies; 0 for none
+	reads Kind // whose features the parameter multiplies; 0 for none
 }
 
 // params lists the parameters of some layers on vertices of the given widths, in the order of a file.
@@ -186,7 +186,7 @@ func (l Layer) params(w widths, width map[string]int, added int) (all []Param) {
 				reads = l.Of
 				in = w[reads]
 			}
-			all = append(all, Param{Name: t.Weight + ".weight", Shape: []int{l.Width, in}, Reads: reads})
+			all = append(all, Param{Name: t.Weight + ".weight", Shape: []int{l.Width, in}, reads: reads})
 		}
 		if t.Bias != "" {
 			biases = append(biases, Param{Name: t.Bias, Shape: []int{l.Width}})

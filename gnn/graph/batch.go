@@ -129,7 +129,7 @@ func empty(graphs []*Graph, shared bool) *Batch {
 	var nodes, groups, zones, candidates int
 	w := feature.Default().Widths
 	for _, g := range graphs {
-		w = g.FeatureWidths()
+		w = g.featureWidths()
 		nodes, zones = nodes+g.Nodes(), zones+g.Zones
 		candidates += len(g.Candidates)
 		for _, gr := range g.Groups {

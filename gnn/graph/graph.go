@@ -52,8 +52,8 @@ var stamp atomic.Uint64
 // NextStamp returns a stamp that was never returned before in this process. It is never 0.
 func NextStamp() uint64 { return stamp.Add(1) }
 
-// FeatureWidths returns the lengths of the feature vectors, those of feature.Default for the zero value.
-func (g *Graph) FeatureWidths() feature.Widths {
+// featureWidths returns the lengths of the feature vectors, those of feature.Default for the zero value.
+func (g *Graph) featureWidths() feature.Widths {
 	if g.Widths == (feature.Widths{}) {
 		return feature.Default().Widths
 	}
@@ -61,14 +61,14 @@ func (g *Graph) FeatureWidths() feature.Widths {
 }
 
 // Has reports whether the feature vectors have these lengths.
-func (g *Graph) Has(w feature.Widths) bool { return g.FeatureWidths() == w }
+func (g *Graph) Has(w feature.Widths) bool { return g.featureWidths() == w }
 
 // Nodes returns N.
 func (g *Graph) Nodes() int { return len(g.Zone) }
 
 // Resize makes room for n nodes and keeps the rows that stay. New rows have stamp 0.
 func (g *Graph) Resize(n int) {
-	g.NodeX = resize(g.NodeX, n*g.FeatureWidths().Node)
+	g.NodeX = resize(g.NodeX, n*g.featureWidths().Node)
 	g.Zone = resize(g.Zone, n)
 	g.Groups = resize(g.Groups, n)
 	g.Stamp = resize(g.Stamp, n)
@@ -77,14 +77,14 @@ func (g *Graph) Resize(n int) {
 // ResizeCandidates makes room for c candidates; their content is undefined.
 func (g *Graph) ResizeCandidates(c int) {
 	g.Candidates = resize(g.Candidates, c)
-	g.CandidateX = resize(g.CandidateX, c*g.FeatureWidths().Candidate)
+	g.CandidateX = resize(g.CandidateX, c*g.featureWidths().Candidate)
 }
 
 // ResizePeers makes room for p nodes with peers of the pending pod, once the candidates have theirs. Their content is
 // undefined.
 func (g *Graph) ResizePeers(p int) {
 	g.Peers, g.PeerWeight = resize(g.Peers, p), resize(g.PeerWeight, p)
-	g.PathX = resize(g.PathX, len(g.Candidates)*p*g.FeatureWidths().Path)
+	g.PathX = resize(g.PathX, len(g.Candidates)*p*g.featureWidths().Path)
 }
 
 // resize returns s with length n. Elements beyond its old or new length are zero.
@@ -101,13 +101,13 @@ func resize[T any](s []T, n int) []T {
 
 // NodeRow returns the features of node i, to read or to write.
 func (g *Graph) NodeRow(i int) []float32 {
-	w := g.FeatureWidths().Node
+	w := g.featureWidths().Node
 	return g.NodeX[i*w : (i+1)*w]
 }
 
 // CandidateRow returns the features of candidate c, to read or to write.
 func (g *Graph) CandidateRow(c int) []float32 {
-	w := g.FeatureWidths().Candidate
+	w := g.featureWidths().Candidate
 	return g.CandidateX[c*w : (c+1)*w]
 }
 
@@ -132,7 +132,7 @@ func (g *Graph) Clone() *Graph {
 
 // Validate checks that all shapes agree and that all indices are in range.
 func (g *Graph) Validate() error {
-	n, w := g.Nodes(), g.FeatureWidths()
+	n, w := g.Nodes(), g.featureWidths()
 	if len(g.NodeX) != n*w.Node || len(g.Groups) != n || len(g.Stamp) != n {
 		return fmt.Errorf("graph: %d nodes have zones, but there are %d node values, %d groups and %d stamps", n, len(g.NodeX), len(g.Groups),
 			len(g.Stamp))
@@ -168,7 +168,7 @@ func (g *Graph) Validate() error {
 
 // validatePaths checks the peers of the pending pod.
 func (g *Graph) validatePaths() error {
-	p, width := len(g.Peers), g.FeatureWidths().Path
+	p, width := len(g.Peers), g.featureWidths().Path
 	if len(g.PeerWeight) != p || len(g.PathX) != len(g.Candidates)*p*width || width == 0 && p > 0 {
 		return fmt.Errorf("graph: %d peers have %d weights and %d values for %d candidates", p, len(g.PeerWeight), len(g.PathX),
 			len(g.Candidates))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 )
 
 // adamConfig sets the optimiser.
@@ -29,14 +28,13 @@ func (c adamConfig) Validate() error {
 	return nil
 }
 
-// Adam moves a set of parameters along their gradients (Kingma and Ba, 2015). It is written in Go
+// adam moves a set of parameters along their gradients (Kingma and Ba, 2015). It is written in Go
 // because gotch cannot read the moments of libtorch's own Adam, and a run that continues after a
 // restart needs them; see Export and Import.
-type Adam struct {
+type adam struct {
 	config adamConfig
 	p      *Parameters
 	of     []moments // of each parameter
-	scale  []float64 // factor of the learning rate for each parameter
 }
 
 // moments are the running means of one parameter's gradients and of their squares.
@@ -50,24 +48,23 @@ type moments struct {
 const adamEpsilon = 1e-8
 
 // newAdam returns an optimiser for the parameters registered so far, which outlive it.
-func newAdam(p *Parameters, config adamConfig) (*Adam, error) {
+func newAdam(p *Parameters, config adamConfig) (*adam, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
 	if p.err != nil {
 		return nil, p.err
 	}
-	a := &Adam{config: config, p: p}
+	a := &adam{config: config, p: p}
 	for _, t := range p.tensors {
 		n := size(t.Shape())
 		a.of = append(a.of, moments{mean: make([]float32, n), square: make([]float32, n)})
-		a.scale = append(a.scale, 1)
 	}
 	return a, nil
 }
 
 // Step changes every parameter that has a gradient.
-func (a *Adam) Step() error {
+func (a *adam) Step() error {
 	if len(a.of) != len(a.p.tensors) {
 		return fmt.Errorf("torch: a step of an optimiser of %d parameters on %d", len(a.of), len(a.p.tensors))
 	}
@@ -76,7 +73,7 @@ func (a *Adam) Step() error {
 	changed := slices.Clone(a.p.tensors)
 	for i, t := range a.p.tensors {
 		g := s.gradient(t)
-		if g == nil || a.scale[i] == 0 {
+		if g == nil {
 			continue
 		}
 		gradient, weights := s.Float32s(g), s.Float32s(t)
@@ -90,10 +87,10 @@ func (a *Adam) Step() error {
 }
 
 // step moves the weights of parameter i.
-func (a *Adam) step(i int, weights, gradient []float32) {
+func (a *adam) step(i int, weights, gradient []float32) {
 	m := &a.of[i]
 	m.steps++
-	rate := a.config.LearningRate * a.scale[i]
+	rate := a.config.LearningRate
 	b1, b2 := float32(a.config.beta1), float32(a.config.beta2)
 	by := float32(rate / (1 - math.Pow(a.config.beta1, float64(m.steps))))
 	root := float32(1 / math.Sqrt(1-math.Pow(a.config.beta2, float64(m.steps))))
@@ -104,26 +101,12 @@ func (a *Adam) step(i int, weights, gradient []float32) {
 	}
 }
 
-// SetLearningRate changes the size of the steps from the next one on; rate is positive.
-func (a *Adam) SetLearningRate(rate float64) error {
+// setLearningRate changes the size of the steps from the next one on; rate is positive.
+func (a *adam) setLearningRate(rate float64) error {
 	if !(rate > 0) {
 		return fmt.Errorf("torch: the learning rate is %v, want more than 0", rate)
 	}
 	a.config.LearningRate = rate
-	return nil
-}
-
-// Scale multiplies the learning rate by factor, 0 or more, for the parameters whose names begin with
-// prefix. With 0 the parameters and their moments stay as they are.
-func (a *Adam) Scale(prefix string, factor float64) error {
-	if !(factor >= 0) || math.IsInf(factor, 0) {
-		return fmt.Errorf("torch: the factor of the learning rate of %s* is %v, want 0 or more", prefix, factor)
-	}
-	for i, name := range a.p.names {
-		if strings.HasPrefix(name, prefix) {
-			a.scale[i] = factor
-		}
-	}
 	return nil
 }
 
@@ -135,7 +118,7 @@ type Moments struct {
 }
 
 // Export copies the moments out, in the order of the parameters.
-func (a *Adam) Export() []Moments {
+func (a *adam) Export() []Moments {
 	out := make([]Moments, len(a.of))
 	for i, m := range a.of {
 		out[i] = Moments{a.p.names[i], m.steps, slices.Clone(m.mean), slices.Clone(m.square)}
@@ -144,7 +127,7 @@ func (a *Adam) Export() []Moments {
 }
 
 // Import continues from the moments that Export returned for a network of the same architecture.
-func (a *Adam) Import(ms []Moments) error {
+func (a *adam) Import(ms []Moments) error {
 	if len(ms) != len(a.of) {
 		return fmt.Errorf("torch: import moments of %d parameters into %d", len(ms), len(a.of))
 	}

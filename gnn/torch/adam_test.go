@@ -45,26 +45,3 @@ func TestAdamRefusesOthersMoments(t *testing.T) {
 		t.Error("moments of another network were taken")
 	}
 }
-
-// With a factor of 0 a parameter does not change; the others do.
-func TestAdamScale(t *testing.T) {
-	var p Parameters
-	defer p.Drop()
-	still, moving := p.constant("head.w", 1, 1), p.constant("trunk.w", 1, 1)
-	adam, err := newAdam(&p, usualAdam())
-	fatal.If(t, err)
-	fatal.If(t, adam.Scale("head.", 0))
-	if adam.Scale("head.", -1) == nil {
-		t.Error("a negative factor was taken")
-	}
-	var s Scope
-	defer s.Drop()
-	s.Backward(s.Sum(s.Square(s.Add(still, moving))))
-	fatal.If(t, adam.Step())
-	if v := s.Float(still); v != 1 {
-		t.Errorf("the one at rest is %v", v)
-	}
-	if v := s.Float(moving); v >= 1 {
-		t.Errorf("the other one is %v", v)
-	}
-}

@@ -39,7 +39,7 @@ func TestGPUParity(t *testing.T) {
 }
 
 func compareGPU(t *testing.T, r *rand.Rand, c *checkpoint.Checkpoint) {
-	net, err := NewNetwork(c)
+	net, err := networkOf(c)
 	fatal.If(t, err)
 	defer net.Drop()
 	plain, err := infer.New(c)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/sugarme/gotch/libtch"
 
@@ -18,16 +17,9 @@ import (
 // parity test compares the two.
 type Network struct {
 	Parameters
-	// ValueApart stops the gradient of the value at the layers that only the value has
-	// (ValueLayers), so that learning the value does not disturb the scores.
-	ValueApart bool
-
 	manifest checkpoint.Manifest
 	byName   map[string]*Tensor
 }
-
-// ValueLayers begins the names of the parameters that only the value depends on.
-const ValueLayers = "value."
 
 // Outputs are the results for a batch.
 type Outputs struct {
@@ -35,16 +27,8 @@ type Outputs struct {
 	Value  *Tensor // [B, 1]: V of every graph
 }
 
-// Q returns the value of every action, [ΣC, 1], from a dueling network (Wang et al. 2016):
-// Q_i = V + a_i - mean a over the graph's candidates.
-func (o Outputs) Q(s *Scope, b *graph.Batch) *Tensor {
-	of := s.Int64(b.CandidateGraph, len(b.CandidateGraph))
-	state := s.Sub(o.Value, segmentMean(s, o.Scores, of, b.CandidateGraph, b.Size))
-	return s.Add(o.Scores, s.Rows(state, of))
-}
-
-// NewNetwork returns a network with the weights of a checkpoint.
-func NewNetwork(c *checkpoint.Checkpoint) (*Network, error) {
+// networkOf returns a network with the weights of a checkpoint.
+func networkOf(c *checkpoint.Checkpoint) (*Network, error) {
 	n := &Network{manifest: c.Manifest}
 	var err error
 	if n.byName, err = n.load(c); err != nil {
@@ -53,7 +37,7 @@ func NewNetwork(c *checkpoint.Checkpoint) (*Network, error) {
 	return n, nil
 }
 
-// Checkpoint returns the present weights with the manifest that NewNetwork was given.
+// Checkpoint returns the present weights with the manifest that networkOf was given.
 func (n *Network) Checkpoint() (*checkpoint.Checkpoint, error) { return n.save(n.manifest) }
 
 // Forward runs a network that scores candidates over a batch in the scope s. Check s.Err before you use the outputs.
@@ -105,9 +89,6 @@ func (p *pass) layer(l checkpoint.Layer) *Tensor {
 		x, at := p.input(l, t)
 		if x == nil {
 			continue
-		}
-		if p.ValueApart && len(t.From) > 1 && strings.HasPrefix(t.Weight, ValueLayers) {
-			x = p.s.Detach(x)
 		}
 		if x = p.affine(p.s, t, x); at == l.Of {
 			own = plus(p.s, own, x)
@@ -362,17 +343,6 @@ func fits(arrays map[string]Array, name string, shape []int) error {
 	return nil
 }
 
-// CopyFrom sets every parameter to that of a network of the same architecture. A target network
-// follows the learning one like this.
-func (p *Parameters) CopyFrom(source *Parameters) error {
-	if err := p.matches(source); err != nil {
-		return err
-	}
-	var s Scope
-	defer s.Drop()
-	return p.overwrite(&s, func(i int) *Tensor { return source.tensors[i] })
-}
-
 // Blend moves every parameter by the share tau, 0 to 1, of the way to that of a network of the same
 // architecture. A target network follows the learning one slowly like this.
 func (p *Parameters) Blend(source *Parameters, tau float64) error {
@@ -384,7 +354,7 @@ func (p *Parameters) Blend(source *Parameters, tau float64) error {
 	}
 	var s Scope
 	defer s.Drop()
-	NoGrad(func() {
+	noGrad(func() {
 		for i, t := range p.tensors {
 			from := source.tensors[i]
 			s.op("blend", func(out *libtch.Ctensor) {
@@ -416,7 +386,7 @@ func (p *Parameters) matches(source *Parameters) error {
 
 // overwrite copies a tensor into each parameter, in place and outside the graph.
 func (p *Parameters) overwrite(s *Scope, from func(i int) *Tensor) error {
-	NoGrad(func() {
+	noGrad(func() {
 		for i, t := range p.tensors {
 			source := from(i)
 			if !s.ready("copy "+p.names[i], t, source) {

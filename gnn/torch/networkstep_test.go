@@ -31,7 +31,7 @@ func networkSteps(b *testing.B, features []string) {
 	for range 64 {
 		graphs = append(graphs, randomGraph(r, layout.Widths, 50))
 	}
-	net, err := NewNetwork(c)
+	net, err := networkOf(c)
 	fatal.If(b, err)
 	defer net.Drop()
 	adam, err := newAdam(&net.Parameters, usualAdam())
@@ -40,7 +40,7 @@ func networkSteps(b *testing.B, features []string) {
 	for b.Loop() {
 		var s Scope
 		batch := graph.Concat(graphs)
-		loss := s.Mean(s.Square(net.Forward(&s, batch).Q(&s, batch)))
+		loss := s.Mean(s.Square(dueling(&s, net.Forward(&s, batch), batch)))
 		fatal.If(b, net.zeroGrad())
 		s.Backward(loss)
 		fatal.If(b, s.Err())
@@ -51,6 +51,13 @@ func networkSteps(b *testing.B, features []string) {
 		s.Drop()
 	}
 	b.ReportMetric(1000*(cpuSeconds(b)-before)/float64(b.N), "CPU-ms/op")
+}
+
+// dueling returns the value of every action, [ΣC, 1] (Wang et al. 2016): V + a_i - mean a over the graph's candidates.
+func dueling(s *Scope, o Outputs, b *graph.Batch) *Tensor {
+	of := s.Int64(b.CandidateGraph, len(b.CandidateGraph))
+	state := s.Sub(o.Value, segmentMean(s, o.Scores, of, b.CandidateGraph, b.Size))
+	return s.Add(o.Scores, s.Rows(state, of))
 }
 
 // cpuSeconds returns the CPU time of this process, in user and system.

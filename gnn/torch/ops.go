@@ -29,29 +29,10 @@ func (s *Scope) Mul(a, b *Tensor) *Tensor {
 	return s.op("mul", func(out *libtch.Ctensor) { libtch.AtgMul(out, a.c, b.c) }, a, b)
 }
 
-// Minimum returns the smaller of a and b, element by element.
-func (s *Scope) Minimum(a, b *Tensor) *Tensor {
-	return s.op("minimum", func(out *libtch.Ctensor) { libtch.AtgMinimum(out, a.c, b.c) }, a, b)
-}
-
-// Maximum returns the larger of a and b, element by element.
-func (s *Scope) Maximum(a, b *Tensor) *Tensor {
-	return s.op("maximum", func(out *libtch.Ctensor) { libtch.AtgMaximum(out, a.c, b.c) }, a, b)
-}
-
 // Scale returns v · x.
 func (s *Scope) Scale(x *Tensor, v float64) *Tensor {
 	return s.op("scale", func(out *libtch.Ctensor) {
 		withScalar(v, func(c libtch.Cscalar) { libtch.AtgMulScalar(out, x.c, c) })
-	}, x)
-}
-
-// Clamp returns x with values below low raised to it and values above high lowered to it.
-func (s *Scope) Clamp(x *Tensor, low, high float64) *Tensor {
-	return s.op("clamp", func(out *libtch.Ctensor) {
-		withScalar(low, func(l libtch.Cscalar) {
-			withScalar(high, func(h libtch.Cscalar) { libtch.AtgClamp(out, x.c, l, h) })
-		})
 	}, x)
 }
 
@@ -60,11 +41,6 @@ func withScalar(v float64, f func(libtch.Cscalar)) {
 	c := libtch.AtsFloat(v)
 	defer libtch.AtsFree(c)
 	f(c)
-}
-
-// Neg returns −x.
-func (s *Scope) Neg(x *Tensor) *Tensor {
-	return s.op("neg", func(out *libtch.Ctensor) { libtch.AtgNeg(out, x.c) }, x)
 }
 
 // Exp returns e to the power of x.

@@ -121,7 +121,7 @@ func TestImportIsAllOrNothing(t *testing.T) {
 	}
 }
 
-func TestCopyAndBlend(t *testing.T) {
+func TestBlend(t *testing.T) {
 	a, b := newNetwork(t, 1, 3, 4), newNetwork(t, 2, 3, 4)
 	c := newNetwork(t, 1, 3, 5)
 	old, source := export(t, &a.params), export(t, &b.params)
@@ -134,18 +134,14 @@ func TestCopyAndBlend(t *testing.T) {
 			}
 		}
 	}
-	fatal.If(t, a.params.CopyFrom(&b.params))
-	if d := cmp.Diff(source, export(t, &a.params)); d != "" {
-		t.Errorf("after copy (-want +got):\n%s", d)
-	}
-	if err := a.params.CopyFrom(&c.params); err == nil {
-		t.Error("copied from a wider network")
+	if err := a.params.Blend(&c.params, 0.5); err == nil {
+		t.Error("blended with a wider network")
 	}
 	if err := a.params.Blend(&b.params, 1.5); err == nil {
 		t.Error("blended by more than the whole")
 	}
 	var empty Parameters
-	if err := a.params.CopyFrom(&empty); err == nil {
-		t.Error("copied from nothing")
+	if err := a.params.Blend(&empty, 0.5); err == nil {
+		t.Error("blended with nothing")
 	}
 }

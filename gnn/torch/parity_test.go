@@ -54,7 +54,7 @@ func TestParity(t *testing.T) {
 }
 
 func compare(t *testing.T, c *checkpoint.Checkpoint, graphs []*graph.Graph) {
-	net, err := NewNetwork(c)
+	net, err := networkOf(c)
 	fatal.If(t, err)
 	defer net.Drop()
 	plain, err := infer.New(c)
@@ -152,7 +152,7 @@ func uniform(r *rand.Rand, n int) []float32 {
 // A network that is loaded and not trained gives its checkpoint back.
 func TestCheckpointRoundTrip(t *testing.T) {
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}, rand.New(rand.NewPCG(3, 4)))
-	net, err := NewNetwork(c)
+	net, err := networkOf(c)
 	fatal.If(t, err)
 	defer net.Drop()
 	back, err := net.Checkpoint()

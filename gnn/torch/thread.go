@@ -50,9 +50,9 @@ func setThreads(n int) {
 // threads returns how many threads one operation of libtorch may use.
 func threads() int { return int(C.at_get_num_threads()) }
 
-// NoGrad runs f with gradients off: operations in f are not recorded for Backward. It may be nested,
+// noGrad runs f with gradients off: operations in f are not recorded for Backward. It may be nested,
 // and restores the mode afterwards. f must not start goroutines that compute.
-func NoGrad(f func()) {
+func noGrad(f func()) {
 	runtime.LockOSThread() // the mode belongs to the thread
 	defer runtime.UnlockOSThread()
 	before := C.at_grad_set_enabled(0)

@@ -90,7 +90,7 @@ func TestTrainingLearnsAndRepeats(t *testing.T) {
 }
 
 // step makes one step of training and returns the loss before it.
-func step(t testing.TB, n *network, adam *Adam, seed uint64) float64 {
+func step(t testing.TB, n *network, adam *adam, seed uint64) float64 {
 	t.Helper()
 	var s Scope
 	defer s.Drop()
@@ -254,7 +254,7 @@ func TestAdamFollowsItsFormula(t *testing.T) {
 	for i := 1; i <= 5; i++ {
 		if i == 4 {
 			rate = 0.02
-			fatal.If(t, adam.SetLearningRate(rate))
+			fatal.If(t, adam.setLearningRate(rate))
 		}
 		var s Scope
 		fatal.If(t, p.zeroGrad())
@@ -270,7 +270,7 @@ func TestAdamFollowsItsFormula(t *testing.T) {
 		}
 		s.Drop()
 	}
-	if err := adam.SetLearningRate(0); err == nil {
+	if err := adam.setLearningRate(0); err == nil {
 		t.Error("the optimiser took a learning rate of 0")
 	}
 }

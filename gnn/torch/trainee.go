@@ -4,12 +4,12 @@ package torch
 
 import "gnnsched/gnn/checkpoint"
 
-// Trainee is a network that learns, its optimiser, and a second network that follows it: the target of Q-learning, or the average that
+// Trainee is a network that learns, its optimiser, and a second network that follows it: the average that
 // plays. Not safe for concurrent use.
 type Trainee struct {
 	Net     *Network
-	Slow    *Network // follows Net by CopyFrom or Blend; nil for none
-	Adam    *Adam
+	Slow    *Network // follows Net by Blend; nil for none
+	adam    *adam
 	Updates int // steps so far
 
 	kept TraineeState
@@ -19,11 +19,11 @@ type Trainee struct {
 func NewTrainee(c *checkpoint.Checkpoint, rate float64, slow bool) (*Trainee, error) {
 	t := &Trainee{}
 	var err error
-	if t.Net, err = NewNetwork(c); err == nil && slow {
-		t.Slow, err = NewNetwork(c)
+	if t.Net, err = networkOf(c); err == nil && slow {
+		t.Slow, err = networkOf(c)
 	}
 	if err == nil {
-		t.Adam, err = newAdam(&t.Net.Parameters, adamConfig{LearningRate: rate, beta1: 0.9, beta2: 0.999})
+		t.adam, err = newAdam(&t.Net.Parameters, adamConfig{LearningRate: rate, beta1: 0.9, beta2: 0.999})
 	}
 	if err != nil {
 		t.Drop()
@@ -66,10 +66,10 @@ func (t *Trainee) Step(s *Scope, loss *Tensor, d Descent) (norm float64, err err
 		norm, err = t.Net.clipGradApart(d.Limit, d.Apart)
 	}
 	if err == nil && d.Rate > 0 {
-		err = t.Adam.SetLearningRate(d.Rate)
+		err = t.adam.setLearningRate(d.Rate)
 	}
 	if err == nil {
-		err = t.Adam.Step()
+		err = t.adam.Step()
 	}
 	if err == nil {
 		t.Updates++
@@ -86,7 +86,7 @@ type TraineeState struct {
 
 // Export copies the state out.
 func (t *Trainee) Export() (s TraineeState, err error) {
-	s.Moments, s.Updates = t.Adam.Export(), t.Updates
+	s.Moments, s.Updates = t.adam.Export(), t.Updates
 	if s.Weights, err = t.Net.Export(); err == nil && t.Slow != nil {
 		s.Slow, err = t.Slow.Export()
 	}
@@ -106,7 +106,7 @@ func (t *Trainee) Import(s TraineeState) error {
 		}
 	}
 	t.Updates = s.Updates
-	return t.Adam.Import(s.Moments)
+	return t.adam.Import(s.Moments)
 }
 
 // Keep notes the present state, to which Revert goes back.

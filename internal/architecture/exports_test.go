@@ -11,6 +11,7 @@ import (
 // exported are the names that stay exported although no other package uses them, with the reason.
 var exported = map[string]string{
 	"scheduler/sim.Given.Leave":                                      "workers get it as JSON",
+	"gnn/torch.TraineeState.Moments":                                 "state files hold it",
 	"scheduler/autoscale/karpenter.provider.GetInstanceTypes":        "Karpenter calls it",
 	"scheduler/autoscale/karpenter.provider.GetSupportedNodeClasses": "Karpenter calls it",
 	"scheduler/autoscale/karpenter.singles.ComputeCommands":          "Karpenter's interface has it",

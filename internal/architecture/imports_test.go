@@ -101,9 +101,10 @@ var may = map[string][]string{
 		"internal/choice"},
 	"scheduler/learn/value": {"scheduler/learn/run", "scheduler/experience", "scheduler/encode", "scheduler/eval", "scheduler/objective",
 		"scheduler/policy", "scheduler/sim", "workload/trace", "gnn", "internal/cluster", "internal/fragmentation"},
-	"scheduler/learn/rollouts":  {"scheduler/learn/run", "scheduler/eval", "scheduler/policy", "gnn", "scheduler/sim"},
-	"scheduler/learn/cem":       {"scheduler/eval", "scheduler/policy", "scheduler/sim", "internal/choice"},
-	"scheduler/learn/learntest": {"scheduler/learn/run", "scheduler/policy/preference", "scheduler/encode", "scheduler/sim", "gnn"},
+	"scheduler/learn/rollouts": {"scheduler/learn/run", "scheduler/eval", "scheduler/policy", "gnn", "scheduler/sim"},
+	"scheduler/learn/cem":      {"scheduler/eval", "scheduler/policy", "scheduler/sim", "internal/choice"},
+	"scheduler/learn/learntest": {"scheduler/learn/run", "scheduler/eval", "scheduler/experience", "scheduler/objective", "scheduler/policy",
+		"scheduler/sim", "gnn", "internal/fatal"},
 
 	"scheduler/policy":            {"internal/cluster", "internal/fragmentation"},
 	"scheduler/policy/preference": {"internal/cluster", "internal/choice"},

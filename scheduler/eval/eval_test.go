@@ -26,6 +26,7 @@ import (
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload/record"
@@ -265,7 +266,7 @@ func judged(t testing.TB) *Comparison {
 }
 
 // BenchmarkPlay plays episodes of the mixed scenario on clusters of several sizes and reports
-// decisions a second, the simulator's work included, for cheap policies and for networks.
+// decisions a second, the simulator's work included, for cheap policies, for networks and for rule.
 func BenchmarkPlay(b *testing.B) {
 	s, err := Find("mixed")
 	fatal.If(b, err)
@@ -277,6 +278,7 @@ func BenchmarkPlay(b *testing.B) {
 		fatal.If(b, err)
 		all = append(all, Contender{Name: string(e), New: func(policy.Setting) policy.Policy { return neural.New(string(e), net, nil) }})
 	}
+	all = append(all, Contender{Name: "rule", New: func(policy.Setting) policy.Policy { return linear.Rule() }})
 	for _, nodes := range []int{16, 100, 1000} {
 		for _, c := range all {
 			b.Run(fmt.Sprintf("%s/nodes=%d", c.Name, nodes), func(b *testing.B) {

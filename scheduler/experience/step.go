@@ -172,8 +172,8 @@ func (r *Reader) Next() (Step, error) {
 	return s, nil
 }
 
-// A stream begins with magic, whose last byte is the format's version, and the hash of the features of kinds. A value of package gob follows
-// for each Step. Scheduler and trainer come from one release: a reader refuses every other version.
+// A stream begins with magic, whose last byte is the format's version, and the hash of the features of kinds. A value of package gob
+// follows for each Step. Scheduler and trainer come from one release: a reader refuses every other version.
 const magic = "gnnstep\x09"
 
 // schema is the hash of the features that networks read of a step.

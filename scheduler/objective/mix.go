@@ -147,23 +147,6 @@ func (m mixTracker) Cost() float64 {
 	return each.Sum(m, func(t weightedTracker) float64 { return t.weight * t.Cost() })
 }
 
-// Shaping is potential-based reward shaping (Ng, Harada & Russell 1999, Policy invariance under
-// reward transformations, ICML). It adds γΦ(s') - Φ(s) to the reward of each step from s to s', which
-// does not change the order of policies. The potential Φ is minus the cost, and 0 after the episode.
-// The reward without shaping is minus the cost of the last state for the last step, and 0 before.
-type Shaping struct {
-	Gamma float64 // the learner's discount, 0 to 1
-}
-
-// Reward returns the shaped reward of a step, given the costs before and after it. last marks the
-// last step of an episode.
-func (s Shaping) Reward(before, after float64, last bool) float64 {
-	if last {
-		return before - after
-	}
-	return before - s.Gamma*after
-}
-
 // Ordinary measures how unevenly the nodes without GPUs are used: it is Balance of these nodes alone. On a
 // cluster where GPUs are to be packed, Balance of all nodes would ask for the opposite. The cost is 0 if
 // every node has GPUs.

@@ -91,7 +91,7 @@ func (l *learner) scored(s *scoring) {
 	if s.reason != "" || !is || d.net.Architecture().Graph != checkpoint.KindsGraph || s.view.snapshot.Demand == nil {
 		return
 	}
-	if step := l.step(s.view.snapshot); step.Validate() == nil { // nobody has counted any pod yet, or an owner asks for more than a number holds
+	if step := l.step(s.view.snapshot); step.Validate() == nil { // else nobody has counted a pod yet, or an owner asks for too much
 		decisionKey.Read(s.state).decision.Step = step
 	}
 	l.explore(s)

@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
-	"gnnsched/internal/each"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/policy/preference"
 )
@@ -51,22 +49,6 @@ func Best(scores []float32) int {
 		}
 	}
 	return best
-}
-
-// Sample draws a candidate from the softmax of the scores and returns its index and the natural
-// logarithm of its probability. Actor-critic learners explore with it. There must be at least one
-// score, and all scores must be finite.
-func Sample(rng *rand.Rand, scores []float32) (choice int, log float32) {
-	top := scores[Best(scores)]
-	total := each.Sum(scores, func(v float32) float64 { return math.Exp(float64(v - top)) })
-	at, choice := rng.Float64()*total, len(scores)-1
-	for i, v := range scores {
-		if at -= math.Exp(float64(v - top)); at < 0 {
-			choice = i
-			break
-		}
-	}
-	return choice, float32(float64(scores[choice]-top) - math.Log(total))
 }
 
 // ReadingKind says how a policy made a score of a Reading.

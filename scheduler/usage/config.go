@@ -112,12 +112,6 @@ func (c *Config) validatePrometheus() error {
 	return nil
 }
 
-// KnowsThrottled reports whether the source measures the CPU that pods wanted and did not get.
-func (c *Config) KnowsThrottled() bool {
-	query, replaced := c.Queries[throttledQuery]
-	return c.Source == PrometheusSource && (!replaced || query != "")
-}
-
 // set holds the metrics of measured usage.
 var set metric.Set
 

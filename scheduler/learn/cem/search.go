@@ -251,7 +251,7 @@ func StartWeights(from string) ([]float64, error) {
 		return nil, err
 	}
 	if !p.Fixed() {
-		return nil, fmt.Errorf("%s: its weights change with the state of the cluster, which tuning does not learn; name weights without changes", from)
+		return nil, fmt.Errorf("%s: its weights change with the state, which tuning does not learn; name a file without changes", from)
 	}
 	return p.Weights(), nil
 }

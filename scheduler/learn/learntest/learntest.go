@@ -1,5 +1,5 @@
 // Package learntest holds what the tests of several methods of learning share: a small cluster of
-// the simulator, the graph of one decision in it, and networks for it.
+// the simulator, networks for it, and a scheduler that learns.
 package learntest
 
 import (
@@ -7,10 +7,7 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/feature"
-	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
-	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/sim"
@@ -24,32 +21,6 @@ func Env() sim.Config {
 	c.Turnover = 0
 	c.Preferences = preference.Off
 	return c
-}
-
-// Started returns a simulator of c in the episode of a seed.
-func Started(t testing.TB, c sim.Config, seed uint64) *sim.Env {
-	t.Helper()
-	env, err := sim.New(c)
-	if err == nil {
-		err = env.Reset(seed)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return env
-}
-
-// Graph returns the graph of a decision in Env with at least three candidates.
-func Graph(t testing.TB) *graph.Graph {
-	t.Helper()
-	env := Started(t, Env(), 7)
-	for range 20 {
-		env.Step(0)
-	}
-	if len(env.Candidates()) < 3 {
-		t.Fatal("too few candidates")
-	}
-	return encode.New(feature.Default()).Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone()
 }
 
 // Weights returns a network with random weights, which depend on the seed.

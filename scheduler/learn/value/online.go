@@ -197,8 +197,8 @@ type open struct {
 // The horizon counts at least and at most so many steps: what waits after a few says little, and a longer one makes learning late.
 const leastHorizon, mostHorizon = 20, 2000
 
-// take adds a step. It returns the snapshots whose horizon is over, with their targets: what the pods of each kind have waited for on average
-// since. The horizon is a part of the pods that run, as that in the simulator is of those that a cluster holds.
+// take adds a step. It returns the snapshots whose horizon is over, with their targets: what the pods of each kind have waited for on
+// average since. The horizon is a part of the pods that run, as that in the simulator is of those that a cluster holds.
 func (a *stream) take(s experience.Step, c Config, e kindEncoder) (ready []snapshot) {
 	a.last, a.steps = s, a.steps+1
 	for _, k := range s.Kinds {

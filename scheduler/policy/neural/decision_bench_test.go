@@ -8,6 +8,8 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/linear"
 )
 
 // busy returns a cluster of n nodes in three zones, each with about forty pods of five shapes.
@@ -65,26 +67,32 @@ func BenchmarkDecision(b *testing.B) {
 		{"mlp", checkpoint.MLP, nil},
 		{"mlp+usage", checkpoint.MLP, []string{"base", "usage"}},
 	} {
-		for _, n := range []int{10, 100, 1000, 5000} {
-			b.Run(fmt.Sprintf("%s/nodes=%d", c.name, n), func(b *testing.B) {
-				s, p := busy(n), New("bench", network(b, c.encoder, c.features...), nil)
-				candidates, out := make([]int32, n), make([]float32, n)
-				for i := range candidates {
-					candidates[i] = int32(i)
+		decisions(b, c.name, func() policy.Policy { return New("bench", network(b, c.encoder, c.features...), nil) })
+	}
+	decisions(b, "rule", func() policy.Policy { return linear.Rule() }) // no network: compare it with those
+}
+
+// decisions measures the decisions of a policy on clusters of several sizes.
+func decisions(b *testing.B, name string, fresh func() policy.Policy) {
+	for _, n := range []int{10, 100, 1000, 5000} {
+		b.Run(fmt.Sprintf("%s/nodes=%d", name, n), func(b *testing.B) {
+			s, p := busy(n), fresh()
+			candidates, out := make([]int32, n), make([]float32, n)
+			for i := range candidates {
+				candidates[i] = int32(i)
+			}
+			pods := []*cluster.Pod{shape(0), shape(1), shape(2), shape(3), shape(4)}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				pod := pods[i%len(pods)]
+				fatal.If(b, p.Score(s, pod, candidates, out))
+				changed := s.Nodes[(i*7919)%n]
+				if changed.Requested.Pods < 100 {
+					changed.Add(pod.Requests)
+				} else {
+					changed.Remove(changed.Groups[0].Each, 0)
 				}
-				pods := []*cluster.Pod{shape(0), shape(1), shape(2), shape(3), shape(4)}
-				b.ReportAllocs()
-				for i := 0; b.Loop(); i++ {
-					pod := pods[i%len(pods)]
-					fatal.If(b, p.Score(s, pod, candidates, out))
-					changed := s.Nodes[(i*7919)%n]
-					if changed.Requested.Pods < 100 {
-						changed.Add(pod.Requests)
-					} else {
-						changed.Remove(changed.Groups[0].Each, 0)
-					}
-				}
-			})
-		}
+			}
+		})
 	}
 }

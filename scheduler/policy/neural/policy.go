@@ -30,7 +30,7 @@ type Policy interface {
 }
 
 // New returns a policy with the given name that runs net for a workload with the given typical pods, which are nil if they are not known:
-// a supply.Policy of a network on the graph of kinds, a GPUPolicy of another that values nodes, else a GraphPolicy. Only networks that read
+// a supply.Policy of a network on the graph of kinds, a GPUPolicy of another that values nodes, else a graphPolicy. Only networks that read
 // devices depend on the typical pods.
 func New(name string, net *infer.Network, typical *fragmentation.Typical) Policy {
 	switch {
@@ -57,10 +57,10 @@ func (kindPolicy) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
 // Until implements Policy. The deadline is that of the network; what a placement takes from each kind is counted after it.
 func (p kindPolicy) Until(expired func() bool) { p.prices.expired = expired }
 
-// GraphPolicy scores with a network on the cluster graph, with devices or without. It keeps the encoded graph and the network's
+// graphPolicy scores with a network on the cluster graph, with devices or without. It keeps the encoded graph and the network's
 // session from one decision to the next, so the cost of a decision depends only on the candidates
 // and on what has changed.
-type GraphPolicy struct {
+type graphPolicy struct {
 	name    string
 	encoder *encode.Encoder
 	session *infer.Session
@@ -68,24 +68,24 @@ type GraphPolicy struct {
 	last    *graph.Graph // of the last Score
 }
 
-func newGraph(name string, net *infer.Network, typical *fragmentation.Typical) *GraphPolicy {
-	l := &GraphPolicy{name: name, encoder: encode.New(net.Layout()), session: net.NewSession()}
+func newGraph(name string, net *infer.Network, typical *fragmentation.Typical) *graphPolicy {
+	l := &graphPolicy{name: name, encoder: encode.New(net.Layout()), session: net.NewSession()}
 	return l
 }
 
 // Devices implements policy.DeviceChooser.
-func (l *GraphPolicy) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
+func (l *graphPolicy) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
 	return n.ChooseDevices(pod.Requests)
 }
 
 // Name implements policy.Policy.
-func (l *GraphPolicy) Name() string { return l.name }
+func (l *graphPolicy) Name() string { return l.name }
 
 // Until implements Policy.
-func (l *GraphPolicy) Until(expired func() bool) { l.expired = expired }
+func (l *graphPolicy) Until(expired func() bool) { l.expired = expired }
 
 // Score implements policy.Policy.
-func (l *GraphPolicy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
+func (l *graphPolicy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
 	l.last = l.encoder.EncodeSplit(s, pod, candidates)
 	out, err := l.session.Score(l.last, l.expired)
 	if err != nil {
@@ -96,14 +96,8 @@ func (l *GraphPolicy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []
 }
 
 // Reading implements policy.Reader.
-func (l *GraphPolicy) Reading(_ *cluster.Snapshot, _ *cluster.Pod, _ []int32, i int) *policy.Reading {
+func (l *graphPolicy) Reading(_ *cluster.Snapshot, _ *cluster.Pod, _ []int32, i int) *policy.Reading {
 	return &policy.Reading{Kind: policy.NetworkReading, Features: l.session.Reading(l.last, i)}
-}
-
-// Graph returns the graph of a decision. It is valid until the next call of Graph or Score; learners
-// store copies.
-func (l *GraphPolicy) Graph(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32) *graph.Graph {
-	return l.encoder.Encode(s, pod, candidates)
 }
 
 // Load reads the weights of a network from a file, and tries the network on some decisions. Its errors have exit code 5 and
