@@ -116,7 +116,6 @@ var may = map[string][]string{
 	"scheduler/policy/partition": {"scheduler/policy", "internal/cluster", "internal/fragmentation", "internal/files", "internal/choice"},
 	"scheduler/policy/heuristic": {"scheduler/policy", "scheduler/objective", "gnn/checkpoint", "gnn/infer",
 		"internal/cluster", "internal/fragmentation", "internal/choice"},
-	"scheduler/policy/fill": {"scheduler/policy", "scheduler/encode", "gnn/feature", "gnn/graph", "internal/cluster", "internal/fragmentation"},
 	"scheduler/policy/neural": {"scheduler/policy", "scheduler/encode", "scheduler/objective", "gnn", "internal/exit", "internal/cluster",
 		"internal/fragmentation"},
 	"scheduler/policy/policytest": {"scheduler/policy", "internal/cluster"},
