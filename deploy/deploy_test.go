@@ -36,7 +36,6 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/defrag"
 	"gnnsched/scheduler/plugin/userconfig"
@@ -54,7 +53,7 @@ func TestPlainManifests(t *testing.T) {
 		o.Mode = mode
 		text, err := Render(o)
 		fatal.If(t, err)
-		golden.Check(t, "../"+mode+".yaml", string(text))
+		fatal.Golden(t, "../"+mode+".yaml", string(text))
 	}
 }
 
@@ -88,7 +87,7 @@ func TestVariants(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text, err := Render(with(set...))
 			fatal.If(t, err)
-			golden.Check(t, strings.ReplaceAll(name, " ", "-")+".txt", changed(plain, text))
+			fatal.Golden(t, strings.ReplaceAll(name, " ", "-")+".txt", changed(plain, text))
 			d := find[*appsv1.Deployment](t, text)
 			pod := d.Spec.Template
 			for _, r := range evaluator.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec) {
@@ -475,7 +474,7 @@ func TestCompute(t *testing.T) {
 	o.ValueFiles = []string{"compute.yaml"}
 	text, err := Render(o)
 	fatal.If(t, err)
-	golden.Check(t, "compute.txt", changed(plain, text))
+	fatal.Golden(t, "compute.txt", changed(plain, text))
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	fatal.If(t, err)
 	taken := labels.SelectorFromSet(find[*appsv1.Deployment](t, plain).Spec.Selector.MatchLabels)

@@ -8,7 +8,6 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/workload"
 	"gnnsched/workload/trace"
 )
@@ -23,7 +22,7 @@ func TestPlanOfSeed1(t *testing.T) {
 	fatal.If(t, err)
 	var b strings.Builder
 	fatal.If(t, trace.WritePlan(&b, p))
-	golden.Check(t, "plan-seed-1.csv", b.String())
+	fatal.Golden(t, "plan-seed-1.csv", b.String())
 }
 
 // Every shapes file and CSV in docs/reference/scenario-file.md is valid.

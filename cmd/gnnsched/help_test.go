@@ -16,14 +16,13 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 )
 
 // The reference has the flags as the commands have them.
 func TestFlagsPage(t *testing.T) {
 	page, err := cli.Reference(app("gnnsched"))
 	fatal.If(t, err)
-	golden.Check(t, "../../../docs/reference/flags-gnnsched.md", page)
+	fatal.Golden(t, "../../../docs/reference/flags-gnnsched.md", page)
 }
 
 // A command with many flags shows first what people need first, in few words.

@@ -23,7 +23,6 @@ import (
 	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/workload/record"
@@ -176,7 +175,7 @@ func TestPrintState(t *testing.T) {
 		fatal.If(t, printState(&b, s, now))
 		b.WriteString("\n")
 	}
-	golden.Check(t, "status.golden", b.String())
+	fatal.Golden(t, "status.golden", b.String())
 }
 
 func TestNotReady(t *testing.T) {
@@ -303,5 +302,5 @@ func TestPoolsOfARecord(t *testing.T) {
 func TestFlagsPage(t *testing.T) {
 	page, err := cli.Reference(app(nil))
 	fatal.If(t, err)
-	golden.Check(t, "../../../docs/reference/flags-kwokcluster.md", page)
+	fatal.Golden(t, "../../../docs/reference/flags-kwokcluster.md", page)
 }

@@ -39,7 +39,6 @@ var may = map[string][]string{
 	"kwok":              {"kwok", "internal"},
 	"kwok/nodepool":     {"workload/record", "internal"},
 	"kwok/usage":        {"workload/usage", "internal"},
-	"scheduler/explain": {"scheduler/decision", "scheduler/policy", "gnn/infer", "internal/cluster", "internal/table"},
 	"scheduler/encode":  {"gnn/feature", "gnn/graph", "internal/cluster", "internal/fragmentation"},
 	"scheduler/advise": {"scheduler/plugin", "scheduler/policy/preference", "scheduler/server", "internal/cluster",
 		"internal/kuberelease"},
@@ -160,7 +159,7 @@ func level(folder string) int {
 // import each other; no import climbs.
 var schedulerLevels = [][]string{
 	{"autoscale", "objective", "encode", "policy", "sim", "moves"}, {"experience"},
-	{"decision", "plugin", "server", "usage", "advise", "serve", "explain", "memcluster", "plan", "replay", "shadow"}, {"defrag", "eval"},
+	{"decision", "plugin", "server", "usage", "advise", "serve", "memcluster", "plan", "replay", "shadow"}, {"defrag", "eval"},
 	{"learn", "schedbench"},
 }
 

@@ -19,7 +19,6 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 )
 
 func TestDashFlags(t *testing.T) {
@@ -263,10 +262,10 @@ func TestManual(t *testing.T) {
 	if code := RunContext(context.Background(), program, []string{"weigh", "man"}); code != exit.OK {
 		t.Fatalf("code %d: %s", code, out.String())
 	}
-	golden.Check(t, "weigh.8", out.String())
+	fatal.Golden(t, "weigh.8", out.String())
 	page, err := Reference(program)
 	fatal.If(t, err)
-	golden.Check(t, "weigh.md", page)
+	fatal.Golden(t, "weigh.md", page)
 }
 
 // A command fails if its output is lost, even if it ignores the error: on a full disk, and with standard output closed (Go's runtime then

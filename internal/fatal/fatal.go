@@ -1,4 +1,5 @@
-// Package fatal ends tests that cannot go on, and skips those whose data are missing. Only tests import it.
+// Package fatal ends tests that cannot go on, skips those whose data are missing, and compares their output with golden files. Only tests
+// import it.
 package fatal
 
 import (

@@ -29,7 +29,6 @@ import (
 
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/workload/usage"
 )
 
@@ -126,7 +125,7 @@ func TestPages(t *testing.T) {
 		if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain; version=0.0.4") {
 			t.Errorf("%s: %d, %v", page, w.Code, w.Header())
 		}
-		golden.Check(t, page+".txt", w.Body.String())
+		fatal.Golden(t, page+".txt", w.Body.String())
 	}
 	if got := c.get(discoveryPath).Body.String(); got != `[{"targets":["example.com"],"labels":{"node":"node-0"}}]`+"\n" {
 		t.Errorf("discovery: %s", got)

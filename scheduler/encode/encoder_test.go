@@ -16,7 +16,6 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
-	"gnnsched/internal/golden"
 )
 
 func drawRequests(t *rapid.T) cluster.Resources {
@@ -295,7 +294,7 @@ func TestGolden(t *testing.T) {
 	for c, v := range g.Candidates {
 		list("candidate "+s.Nodes[v].Name, feature.List(feature.Base.Candidate), g.CandidateRow(c))
 	}
-	golden.Check(t, "small.txt", b.String())
+	fatal.Golden(t, "small.txt", b.String())
 }
 
 // With one more set, its features follow the features of base, which do not change by a bit.

@@ -22,7 +22,6 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
@@ -230,7 +229,7 @@ func TestReportsGolden(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		fatal.If(t, write(&b))
-		golden.Check(t, name, b.String())
+		fatal.Golden(t, name, b.String())
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
 	contenders "gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/objective"
@@ -48,8 +47,8 @@ func TestShippedCheckpoints(t *testing.T) {
 		}
 	}
 	const tolerance = 1e-5
-	if diff := differentNumbers(golden.Read(t, "shipped.txt"), got.String(), tolerance); diff != "" {
-		golden.Check(t, "shipped.txt", got.String()) // shows every line, or writes the file
+	if diff := differentNumbers(fatal.ReadGolden(t, "shipped.txt"), got.String(), tolerance); diff != "" {
+		fatal.Golden(t, "shipped.txt", got.String()) // shows every line, or writes the file
 		t.Logf("first difference beyond the tolerance: %s", diff)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/moves"
@@ -343,7 +342,7 @@ func TestRounds(t *testing.T) {
 	if m.Rounds != 3 || len(m.Moves) != 3 {
 		t.Errorf("%+v", m)
 	}
-	golden.Check(t, "rounds.txt", text(t, m))
+	fatal.Golden(t, "rounds.txt", text(t, m))
 }
 
 func text(t *testing.T, m Moves) string {

@@ -12,7 +12,6 @@ import (
 
 	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/moves"
@@ -356,5 +355,5 @@ func TestWithoutText(t *testing.T) {
 	}
 	var b bytes.Buffer
 	fatal.If(t, l.WriteText(&b))
-	golden.Check(t, "without.txt", b.String())
+	fatal.Golden(t, "without.txt", b.String())
 }

@@ -27,7 +27,6 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/advise"
 	"gnnsched/scheduler/plugin"
 )
@@ -504,7 +503,7 @@ func TestSnippet(t *testing.T) {
 func TestRBACText(t *testing.T) {
 	text, err := Role{Name: RoleName, Namespace: "kube-system"}.RBAC()
 	fatal.If(t, err)
-	golden.Check(t, "rbac.yaml", string(text))
+	fatal.Golden(t, "rbac.yaml", string(text))
 }
 
 // The served document is valid OpenAPI, and describes exactly the served paths and their answers.

@@ -21,7 +21,6 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/plugin/userconfig"
@@ -58,7 +57,7 @@ func TestYAML(t *testing.T) {
 	} {
 		got, err := c.YAML()
 		fatal.If(t, err)
-		golden.Check(t, name+".yaml", string(got))
+		fatal.Golden(t, name+".yaml", string(got))
 		upstreamAccepts(t, got)
 	}
 }
@@ -332,7 +331,7 @@ func TestWriteGolden(t *testing.T) {
 	p.Weights.Balanced, p.Fit = 0, []stock.Weighted{{Resource: stock.CPU, Weight: 3}, {Resource: stock.GPU, Weight: 17}}
 	text, err := WriteStockConfig(p, "Two lines,\nand a hostile\rone: \x1b[31m\n")
 	fatal.If(t, err)
-	golden.Check(t, "written.yaml", string(text))
+	fatal.Golden(t, "written.yaml", string(text))
 }
 
 // No file makes the reader panic, and what it accepts can be written and read again.

@@ -14,7 +14,6 @@ import (
 	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/plugin"
 )
@@ -117,7 +116,7 @@ func TestText(t *testing.T) {
 	if strings.ContainsAny(b.String(), "\x1b\r") {
 		t.Error("it has control characters")
 	}
-	golden.Check(t, "report.txt", b.String())
+	fatal.Golden(t, "report.txt", b.String())
 }
 
 // A written report is read back equal; other files are refused.

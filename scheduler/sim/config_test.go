@@ -20,7 +20,6 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
 )
@@ -175,7 +174,7 @@ func TestSeedsGolden(t *testing.T) {
 	}
 	got, err := json.MarshalIndent(outcomes, "", "  ")
 	fatal.If(t, err)
-	golden.Check(t, "seeds.json", string(got)+"\n")
+	fatal.Golden(t, "seeds.json", string(got)+"\n")
 }
 
 // Step allocates no memory; only Reset does.

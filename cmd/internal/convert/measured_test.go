@@ -14,7 +14,6 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/workload"
 	"gnnsched/workload/usage"
 )
@@ -196,7 +195,7 @@ func TestLeftOut(t *testing.T) {
 		text   string
 		notes  []string
 	}{
-		{azure, golden.Read(t, "azure-dropped.csv"), []string{`no file has measurements of them: 1 ("vm-vmC"`, `their size is not known: 1 ("vm-vmZ"`}},
+		{azure, fatal.ReadGolden(t, "azure-dropped.csv"), []string{`no file has measurements of them: 1 ("vm-vmC"`, `their size is not known: 1 ("vm-vmZ"`}},
 		{azure, "a+b,s,d,0,9,9,1,8,I,4,8\na/b,s,d,0,9,9,1,8,I,4,8\n0,a+b,1,1,50\n0,a/b,1,1,50\n", []string{
 			`after shortening, another machine has the same name: 1 ("vm-a/b" is the first)`}},
 		{azure, "a,s,d,0,9,9,1,8,I,4,8\nb,s,d,0,9,9,1,8,I,4,8\n0,a,1,1,50\n0,b,1,1,\n", []string{`they have no valid value: 1 ("vm-b" is the first)`}},

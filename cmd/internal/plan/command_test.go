@@ -14,7 +14,6 @@ import (
 	"gnnsched/cmd/internal/convert"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/workload/record"
 )
 
@@ -156,7 +155,7 @@ func TestCases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out, err := runPlan(t, convertOf(t, path))
 			fatal.If(t, err)
-			golden.Check(t, "cases/"+name+"/plan.txt", out)
+			fatal.Golden(t, "cases/"+name+"/plan.txt", out)
 		})
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
 )
 
@@ -112,7 +111,7 @@ func text(t *testing.T, page []byte) string {
 // The page equals the golden file.
 func TestGolden(t *testing.T) {
 	page := text(t, rendered(t, runOfTest()))
-	golden.Check(t, "page.txt", strings.NewReplacer(hostile, "⚠", platform, "go1.27 linux/amd64").Replace(page))
+	fatal.Golden(t, "page.txt", strings.NewReplacer(hostile, "⚠", platform, "go1.27 linux/amd64").Replace(page))
 }
 
 // However hostile the names, the page has the elements that it has with harmless ones: no name becomes markup. There

@@ -30,7 +30,6 @@ import (
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/workload/driver"
 )
 
@@ -335,7 +334,7 @@ func TestGolden(t *testing.T) {
 		if err := writeFrame(&b, c.format, c.frame, false, true); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		golden.Check(t, c.name, b.String())
+		fatal.Golden(t, c.name, b.String())
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/cem"
@@ -106,7 +105,7 @@ func TestHeadGolden(t *testing.T) {
 		version: "v1", scenario: eval.Scenario{Name: "made", Config: sim.Config{Objective: objective.Mix{{Term: objective.Pack{}, Weight: 1}}}},
 		profile: p, command: "gnnsched tune stock --free-preferences", judged: comparison(-0.01, 0.001, 2),
 	}
-	golden.Check(t, "head.txt", strings.Replace(h.text(), kuberelease.Scheduler, "1.37", 1))
+	fatal.Golden(t, "head.txt", strings.Replace(h.text(), kuberelease.Scheduler, "1.37", 1))
 }
 
 func brief() config {

@@ -22,7 +22,6 @@ import (
 
 	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy/linear"
 )
@@ -72,7 +71,7 @@ func TestRun(t *testing.T) {
 		fatal.If(t, err)
 		fmt.Fprintf(&text, "%s\n", line)
 	}
-	golden.Check(t, "run.jsonl", text.String())
+	fatal.Golden(t, "run.jsonl", text.String())
 }
 
 // The nodes' changes in the lines add up to the pods' requests.

@@ -20,7 +20,6 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/policy"
 )
@@ -242,7 +241,7 @@ func TestStream(t *testing.T) {
 	if strings.Contains(first+cluster, "<script") {
 		t.Error("a name is markup")
 	}
-	golden.Check(t, "stream.json", indented(t, first)+"\n"+indented(t, cluster)+"\n")
+	fatal.Golden(t, "stream.json", indented(t, first)+"\n"+indented(t, cluster)+"\n")
 	s.book.Decided(decided(2, "web-2"))
 	s.clock.Step(tick)
 	var got decisions
@@ -340,7 +339,7 @@ func TestDetails(t *testing.T) {
 		}
 		fmt.Fprintf(&all, "%s\n%s\n", path, indented(t, body))
 	}
-	golden.Check(t, "details.json", all.String())
+	fatal.Golden(t, "details.json", all.String())
 	for path, want := range map[string]int{
 		"/api/pending?filter=" + strings.Repeat("a", maxFilter):   200,
 		"/api/pending?filter=" + strings.Repeat("a", maxFilter+1): 400, "/api/node": 400, "/api/node?name=" + strings.Repeat("a", 300): 400,

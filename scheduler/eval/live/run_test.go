@@ -16,7 +16,6 @@ import (
 	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
 	sources "gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/live"
@@ -209,6 +208,6 @@ func TestReportGolden(t *testing.T) {
 	for file, markdown := range map[string]bool{"report.txt": false, "report.md": true} {
 		var b bytes.Buffer
 		fatal.If(t, r.Write(&b, markdown))
-		golden.Check(t, file, b.String())
+		fatal.Golden(t, file, b.String())
 	}
 }

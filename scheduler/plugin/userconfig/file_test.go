@@ -13,7 +13,6 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 )
 
 const header = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -193,7 +192,7 @@ func TestOutdated(t *testing.T) {
 		name, text string
 		want       []string
 	}{
-		{"the plugins of v1beta2", golden.Read(t, "v1beta2.yaml"), []string{"its apiVersion is kubescheduler.config.k8s.io/v1beta2, and " + v1 +
+		{"the plugins of v1beta2", fatal.ReadGolden(t, "v1beta2.yaml"), []string{"its apiVersion is kubescheduler.config.k8s.io/v1beta2, and " + v1 +
 			"v1 has no plugins NodeResourcesLeastAllocated (now NodeResourcesFit with the scoringStrategy LeastAllocated), " +
 			"NodeResourcesMostAllocated (now"}},
 		{"v1beta3", strings.Replace(header, "/v1", "/v1beta3", 1) +

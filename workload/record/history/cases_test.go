@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/history/historytest"
@@ -294,7 +293,7 @@ func checkCases(t *testing.T, client *promapi.Client) {
 
 // Clusters whose series have other labels, or lack some, give the same record or name the fault.
 func TestCases(t *testing.T) {
-	checkCases(t, clientOf(t, historytest.Play(t, []byte(golden.Read(t, "cases.json")), nil).URL))
+	checkCases(t, clientOf(t, historytest.Play(t, []byte(fatal.ReadGolden(t, "cases.json")), nil).URL))
 }
 
 // A real Prometheus gives the answers of TestCases.

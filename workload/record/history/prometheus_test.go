@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record/history/historytest"
 )
@@ -313,7 +312,7 @@ func (k *tape) check(t *testing.T, file string) {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", " ")
 	fatal.If(t, e.Encode(k.kept))
-	golden.Check(t, file, oneLineASeries(out.String()))
+	fatal.Golden(t, file, oneLineASeries(out.String()))
 }
 
 // oneLineASeries keeps the file of answers short enough to read.

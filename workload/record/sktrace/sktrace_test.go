@@ -12,7 +12,6 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/workload/record"
 )
 
@@ -95,7 +94,7 @@ func TestRecordOfATrace(t *testing.T) {
 	fatal.If(t, err)
 	rows, err := trace.Record()
 	fatal.If(t, err)
-	golden.Check(t, "record.txt", described(rows))
+	fatal.Golden(t, "record.txt", described(rows))
 }
 
 func TestParseRefuses(t *testing.T) {
@@ -185,7 +184,7 @@ func TestWrite(t *testing.T) {
 	slices.Sort(events)
 	rows, err := trace.Record()
 	fatal.If(t, err)
-	golden.Check(t, "write.txt", strings.Join(events, "\n")+"\n\n"+strings.Join(out.Notes, "\n")+"\n\n"+described(rows))
+	fatal.Golden(t, "write.txt", strings.Join(events, "\n")+"\n\n"+strings.Join(out.Notes, "\n")+"\n\n"+described(rows))
 	if d := cmp.Diff([2]int{2, 4}, [2]int{out.Owners, out.Pods}); d != "" {
 		t.Error(d)
 	}

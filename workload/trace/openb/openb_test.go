@@ -16,7 +16,6 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/workload"
 )
 
@@ -24,7 +23,7 @@ func check(t *testing.T, name string, got any) {
 	t.Helper()
 	b, err := json.MarshalIndent(got, "", " ")
 	fatal.If(t, err)
-	golden.Check(t, name, string(b)+"\n")
+	fatal.Golden(t, name, string(b)+"\n")
 }
 
 func TestGolden(t *testing.T) {

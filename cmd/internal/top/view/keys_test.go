@@ -16,7 +16,6 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 )
 
 func nodesOf(m *Model) *nodesScreen              { return m.pages[0].screen.(*nodesScreen) }
@@ -333,5 +332,5 @@ func TestDocumentedKeys(t *testing.T) {
 			t.Errorf("docs/reference/ktop.md has no part %q", name)
 		}
 	}
-	golden.Check(t, filepath.Join("..", path), page)
+	fatal.Golden(t, filepath.Join("..", path), page)
 }

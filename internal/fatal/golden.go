@@ -1,6 +1,4 @@
-// Package golden compares the output of a test with a file under testdata. With the flag -update,
-// tests write the files instead. Only tests import it.
-package golden
+package fatal
 
 import (
 	"flag"
@@ -14,29 +12,25 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// Check fails the test if got differs from the file testdata/name. With -update it writes the file
+// Golden fails the test if got differs from the file testdata/name. With -update it writes the file
 // first.
-func Check(t testing.TB, name, got string) {
+func Golden(t testing.TB, name, got string) {
 	t.Helper()
 	path := pathOf(name)
 	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		If(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		If(t, os.WriteFile(path, []byte(got), 0o644))
 	}
-	want := Read(t, name)
+	want := ReadGolden(t, name)
 	// Compare lines, because cmp shows one string with terminal colours as bytes.
 	if d := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); d != "" {
 		t.Errorf("%s differs (go test -update rewrites it), -want +got:\n%s", path, d)
 	}
 }
 
-// Read returns the golden file testdata/name, for tests with a comparison of their own. With -update, a
+// ReadGolden returns the golden file testdata/name, for tests with a comparison of their own. With -update, a
 // missing file is empty.
-func Read(t testing.TB, name string) string {
+func ReadGolden(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(pathOf(name))
 	if err != nil && !*update {

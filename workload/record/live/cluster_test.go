@@ -1,6 +1,6 @@
-// Package e2e tests the workload packages end to end, on a simulated cluster with a real API
-// server, the real controllers and kwok's nodes.
-package e2e
+// These tests run the workload packages end to end, on a simulated cluster with a real API server, the real controllers and kwok's nodes.
+
+package live_test
 
 import (
 	"context"
