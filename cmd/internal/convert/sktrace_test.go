@@ -48,9 +48,9 @@ func TestTracesOfSimkube(t *testing.T) {
 	fatal.If(t, os.WriteFile(in("bad.sktrace"), []byte("\x81\xa7version\x03"), 0o600))
 	for want, args := range map[string][]string{
 		"bad.sktrace: no trace of SimKube: version: it is 3": {"--out", in("b.record"), in("bad.sktrace")},
-		"one trace and one node list":                        {"--out", in("c.record"), in("now.sktrace"), in("now.sktrace")},
-		"is made of one record":                              {"--out", in("d.sktrace"), in("now.json")},
-		"is a record already":                                {"--out", in("again.record"), in("now.sktrace")},
+		"is a second trace":     {"--out", in("c.record"), in("now.sktrace"), in("now.sktrace")},
+		"is made of one record": {"--out", in("d.sktrace"), in("now.json")},
+		"is a record already":   {"--out", in("again.record"), in("now.sktrace")},
 	} {
 		if _, err := convert(t, args...); err == nil || !strings.Contains(err.Error(), want) || exit.Code(err) != exit.Usage {
 			t.Errorf("%v: %v, want %q", args, err, want)

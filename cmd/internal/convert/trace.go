@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -15,62 +14,111 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/recording"
-	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
-	"gnnsched/workload"
+	"gnnsched/internal/files"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/play"
+	"gnnsched/workload/record/sktrace"
 	"gnnsched/workload/trace"
 	"gnnsched/workload/trace/openb"
-	"gnnsched/workload/usage"
 )
 
-// traceMissing names the parts of a cluster that the record of a trace lacks.
+// traceMissing names the parts of a cluster that the record of a CSV trace lacks.
 const traceMissing = "nodes of pods and when pods got them, affinity, spreading, priorities, usage"
+
+// simkube is the ending of the names of SimKube's traces.
+const simkube = ".sktrace"
+
+const simkubePage = "docs/how-to/record.md says what traces of SimKube are read and written"
+
+func isSimkube(path string) bool { return strings.HasSuffix(path, simkube) }
+
+// traceRows are the rows of a record that is made of a trace.
+type traceRows struct {
+	nodes   []record.Node
+	objects []record.Object
+	pods    []record.Pod
+	run     record.Run
+}
+
+// add adds a file that is no trace of SimKube: a node list or a CSV trace.
+func (t *traceRows) add(path string) error {
+	list, err := isNodeList(path)
+	switch {
+	case err != nil:
+		return err
+	case list && len(t.nodes) > 0:
+		return fmt.Errorf("%s is a second node list", path)
+	case list:
+		all, err := openb.LoadNodes(path)
+		t.nodes = play.NodeRows(openb.ClusterNodes(all))
+		return err
+	case t.run.Source != "":
+		return fmt.Errorf("%s is a second trace; a record has the pods of one", path)
+	}
+	file, err := trace.Load(path)
+	if err == nil {
+		t.pods, t.run.Source = play.PodRows(file.Arrivals), file.Format.Name
+		t.run.Missing = strings.Join(append([]string{traceMissing}, file.Notes...), "; ")
+	}
+	return err
+}
+
+// addSimkube adds a trace of SimKube.
+func (t *traceRows) addSimkube(path string, log zerolog.Logger) error {
+	if t.run.Source != "" {
+		return fmt.Errorf("%s is a second trace; a record has the pods of one", path)
+	}
+	rows, err := readSimkube(path)
+	if err != nil {
+		return err
+	}
+	for _, note := range rows.Notes {
+		log.Warn().Msg(note)
+	}
+	t.objects, t.pods = rows.Objects, rows.Pods
+	t.run = record.Run{Source: "simkube", From: rows.From, To: rows.To,
+		Missing: strings.Join(append([]string{"nodes of pods and when pods got them, usage"}, rows.Notes...), "; ")}
+	return nil
+}
 
 // traceToRecord makes a new record of a trace, and of an openb node list if there is one among the files.
 func traceToRecord(c *ucli.Context, log zerolog.Logger) error {
-	var nodes []record.Node
-	var pods []record.Pod
-	source, missing := "", []string{traceMissing}
+	var t traceRows
 	for _, path := range c.Args().Slice() {
-		list, err := isNodeList(path)
-		switch {
-		case err != nil:
-		case list && len(nodes) > 0:
-			err = fmt.Errorf("%s is a second node list", path)
-		case !list && len(pods) > 0:
-			err = fmt.Errorf("%s is a second trace; a record has the pods of one", path)
-		case list:
-			var all []openb.Node
-			all, err = openb.LoadNodes(path)
-			nodes = play.NodeRows(openb.ClusterNodes(all))
-		default:
-			var file trace.File
-			if file, err = trace.Load(path); err == nil {
-				source, pods, missing = file.Format.Name, play.PodRows(file.Arrivals), append(missing, file.Notes...)
-			}
+		page, err := "docs/reference/scenario-file.md describes the traces", error(nil)
+		if isSimkube(path) {
+			page, err = simkubePage, t.addSimkube(path, log)
+		} else {
+			err = t.add(path)
 		}
 		if err != nil {
-			return exit.New(exit.Usage, err, "docs/reference/scenario-file.md describes the traces")
+			return exit.New(exit.Usage, err, page)
 		}
 	}
-	out, err := record.Create(c.String("out"), record.Options{})
+	t.run.ID, t.run.Program = "1", c.App.Version
+	if t.run.Source != "simkube" {
+		t.run.Source, t.run.Missing = cmp.Or(t.run.Source, "openb"), cmp.Or(t.run.Missing, traceMissing)
+		t.run.From, t.run.To, t.objects = play.Midnight, play.Midnight, play.Owned(t.pods)
+	}
+	return t.write(c.String("out"), log)
+}
+
+// write writes a new record.
+func (t *traceRows) write(dir string, log zerolog.Logger) error {
+	out, err := record.Create(dir, record.Options{})
 	if err != nil {
 		return exit.New(exit.Usage, err, "name another folder with --out")
 	}
-	run := record.Run{
-		ID: "1", Source: cmp.Or(source, "openb"), From: play.Midnight, To: play.Midnight,
-		Missing: strings.Join(missing, "; "), Program: c.App.Version,
-	}
-	for _, n := range nodes {
+	for _, n := range t.nodes {
+		n.From = t.run.From // lists have no times
 		out.Node(n)
 	}
-	for _, o := range play.Owned(pods) {
+	for _, o := range t.objects {
 		out.Object(o)
 	}
-	for i, p := range pods {
-		run.To = max(run.To, p.Arrived, p.Ended)
+	for i, p := range t.pods {
+		t.run.To = max(t.run.To, p.Arrived, p.Ended)
 		out.Pod(p)
 		if i%100_000 == 99_999 { // a Writer holds 200,000 rows
 			if _, err := out.Flush(); err != nil {
@@ -78,15 +126,16 @@ func traceToRecord(c *ucli.Context, log zerolog.Logger) error {
 			}
 		}
 	}
-	out.Run(run)
-	log.Info().Str("out", c.String("out")).Str("source", run.Source).Int("nodes", len(nodes)).Int("pods", len(pods)).
-		Str("lacks", run.Missing).Msg("converted")
+	out.Run(t.run)
+	log.Info().Str("out", dir).Str("source", t.run.Source).Int("nodes", len(t.nodes)).Int("pods", len(t.pods)).
+		Str("owners", record.CountOwners(t.objects)).Str("lacks", t.run.Missing).Msg("converted")
 	return recording.Closed(out, log)
 }
 
-// isTraces reports whether all files are CSV files.
+// isTraces reports whether the files are a trace, and node lists.
 func isTraces(paths []string) bool {
-	return !slices.ContainsFunc(paths, func(p string) bool { return !strings.HasSuffix(p, ".csv") })
+	return slices.ContainsFunc(paths, isSimkube) ||
+		!slices.ContainsFunc(paths, func(p string) bool { return !strings.HasSuffix(p, ".csv") })
 }
 
 // isNodeList reports whether a file begins as openb's node lists do.
@@ -103,134 +152,50 @@ func isNodeList(path string) (bool, error) {
 	return openb.IsNodeList(strings.Split(strings.ToLower(strings.TrimSpace(line)), ",")), err
 }
 
-// maxSteps bounds the steps of a series: five years of minutes. A time that is further away is treated as a fault.
-const maxSteps = 5 * 366 * 24 * 60
-
-// levels is the number of different values in a series, so that it stays short as text.
-const levels = 1000
-
-// secondsOfDay is the number of seconds in a day.
-const secondsOfDay = 86400
-
-// machine is a virtual machine or a container with what it used.
-type machine struct {
-	id, name string
-	listed   bool // it has measurements
-	cores    float64
-	memory   int64 // bytes; 0: not known
-
-	from, to int                           // numbers of the first step and of the one after the last; the first begins at from times the step
-	used     [usage.Dimensions]map[int]sum // by the number of the step; nil: not measured
+func readSimkube(path string) (rows sktrace.Rows, err error) {
+	data, err := files.Read(path, sktrace.MaxFile)
+	if err != nil {
+		return rows, err
+	}
+	trace, err := sktrace.Parse(data)
+	if err == nil {
+		rows, err = trace.Record()
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return rows, err
 }
 
-// sum is the sum and the number of the samples in one step.
-type sum struct {
-	total float64
-	n     int
-}
-
-// add adds a sample at a time in steps. It returns false if the value or the time cannot be.
-func (m *machine) add(d usage.Dimension, at, value float64) bool {
-	if !(value >= 0 && value < 1e18) || !(math.Abs(at) < 1e11) {
-		return false
+// recordToSimkube writes a trace of SimKube of a record.
+func recordToSimkube(c *ucli.Context, log zerolog.Logger) error {
+	if c.NArg() != 1 || !record.Is(c.Args().First()) {
+		return exit.New(exit.Usage, fmt.Errorf("%s is made of one record", simkube), "gnnsched convert --out prod.sktrace prod.record")
 	}
-	i := int(math.Floor(at))
-	from, to := i, i+1
-	if m.steps() > 0 {
-		from, to = min(from, m.from), max(to, m.to)
+	r, err := record.Open(c.Args().First())
+	if err != nil {
+		return exit.New(exit.Usage, err, "")
 	}
-	if to-from > maxSteps {
-		return false
+	pods, podsErr := r.Pods()
+	objects, objectsErr := r.Objects()
+	runs, runsErr := r.Runs()
+	if err := errors.Join(podsErr, objectsErr, runsErr); err != nil || len(runs) == 0 {
+		return exit.New(exit.Usage, errors.Join(err, errors.New("the record does not say when it was recorded")), simkubePage)
 	}
-	m.from, m.to = from, to
-	if m.used[d] == nil {
-		m.used[d] = map[int]sum{}
+	from, to := runs[0].From, runs[0].To
+	for _, x := range runs {
+		to = max(to, x.To)
 	}
-	x := m.used[d][i]
-	m.used[d][i] = sum{x.total + value, x.n + 1}
-	return true
-}
-
-func (m *machine) steps() int { return m.to - m.from }
-
-// means returns the means of n steps of a dimension. A step without samples has the value of the step before, and those before the first
-// sample have its value.
-func (m *machine) means(d usage.Dimension, n int) []float32 {
-	if m.used[d] == nil {
-		return nil
+	out, err := sktrace.Write(pods, objects, from, to)
+	if err != nil {
+		return exit.New(exit.Usage, fmt.Errorf("%s: %w", c.Args().First(), err), simkubePage)
 	}
-	out, known := make([]float32, n), false
-	for i := range out {
-		x, has := m.used[d][m.from+i]
-		switch {
-		case has:
-			out[i] = float32(x.total / float64(x.n))
-			for j := 0; !known && j < i; j++ {
-				out[j] = out[i]
-			}
-			known = true
-		case i > 0:
-			out[i] = out[i-1]
-		}
+	for _, note := range slices.Concat(r.Damaged(), out.Notes) {
+		log.Warn().Msg(note)
 	}
-	return out
-}
-
-// shapes returns a shape for each machine: it requests the machine's size, and has the machine's usage at the same time of day. Each pod
-// begins on another day of the series; a series of more than a day is cut to whole days. If a day has no whole number of steps, or the
-// series is shorter than one, pods begin anywhere in it.
-func (r *reading) shapes() ([]workload.Shape, error) {
-	var out []workload.Shape
-	short := 0
-	for _, m := range r.order {
-		s := workload.Shape{
-			Name: m.name, Weight: 1, Usage: &usage.Model{},
-			Requests: cluster.Resources{MilliCPU: int64(math.Round(m.cores * 1000)), Memory: m.memory, Pods: 1},
-		}
-		n := m.steps()
-		if r.days > 0 {
-			n = min(n, max(int(r.days*secondsOfDay/r.step), 1))
-		}
-		if day := secondsOfDay / r.step; day == math.Floor(day) && int(day) <= n {
-			n -= n % int(day)
-		} else {
-			short++
-		}
-		full := [usage.Dimensions]float64{usage.CPU: m.cores, usage.Memory: float64(m.memory)}
-		for d := range m.used {
-			if values := m.means(usage.Dimension(d), n); values != nil {
-				s.Usage.Curves[d] = r.curve(values, full[d], float64(m.from)*r.step)
-			}
-		}
-		if err := s.Validate(); err != nil {
-			return nil, fmt.Errorf("%s: %w", m.name, err)
-		}
-		out = append(out, s)
+	if err := os.WriteFile(c.String("out"), out.Trace, 0o600); err != nil {
+		return err
 	}
-	if short > 0 {
-		r.notes = append(r.notes, "some machines do not follow the time of day: their series are shorter than a day, or a day has no whole "+
-			"number of steps")
-	}
-	return out, nil
-}
-
-// curve returns the curve of values from a time on. A thousandth of full is one unit of the series; if full is 0, a thousandth of the
-// largest value.
-func (r *reading) curve(values []float32, full, from float64) usage.Curve {
-	if full == 0 {
-		full = float64(slices.Max(values))
-	}
-	if full == 0 {
-		return usage.Constant(0)
-	}
-	out := make([]float32, len(values))
-	for i, v := range values {
-		out[i] = float32(math.Round(float64(v) / full * levels))
-	}
-	unit := full / levels
-	if slices.Max(out) == slices.Min(out) {
-		return usage.Constant(float64(out[0]) * unit)
-	}
-	offset := math.Mod(secondsOfDay-math.Mod(from, secondsOfDay), secondsOfDay)
-	return &usage.Series{Step: r.step, Scale: unit, Values: out, Offset: offset, Clock: true, RandomStart: true}
+	log.Info().Str("out", c.String("out")).Int("owners", out.Owners).Int("pods", out.Pods).Msg("converted")
+	return nil
 }
