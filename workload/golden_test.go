@@ -14,12 +14,11 @@ import (
 
 // The plan of a seed never changes, because results name seeds.
 func TestPlanOfSeed1(t *testing.T) {
-	p, err := workload.Generator{
+	p := fatal.Value(workload.Generator{
 		Seed: 1, Shapes: workload.DefaultShapes(), ReplicasMin: 5, ReplicasMax: 15, Fills: 2,
 		Target:   workload.Load{CPU: 0.03, Memory: 0.03, Pods: 0.03},
 		Capacity: cluster.Resources{MilliCPU: 640_000, Memory: 2560 << 30, Pods: 1100},
-	}.Plan()
-	fatal.If(t, err)
+	}.Plan())(t)
 	var b strings.Builder
 	fatal.If(t, trace.WritePlan(&b, p))
 	fatal.Golden(t, "plan-seed-1.csv", b.String())
@@ -58,8 +57,7 @@ func TestExamplesInTheDocs(t *testing.T) {
 
 // docs/reference/scenario-file.md describes every trace format.
 func TestDocsHaveEveryFormat(t *testing.T) {
-	page, err := os.ReadFile("../docs/reference/scenario-file.md")
-	fatal.If(t, err)
+	page := fatal.Value(os.ReadFile("../docs/reference/scenario-file.md"))(t)
 	for _, name := range []string{"openb", "arrivals", trace.Plan.Name} {
 		if !strings.Contains(string(page), "\n| `"+name+"` |") {
 			t.Errorf("docs/reference/scenario-file.md does not list the trace format %s", name)

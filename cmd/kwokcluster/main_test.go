@@ -79,8 +79,7 @@ func TestManual(t *testing.T) {
 }
 
 func TestWrongUseIsReported(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	fatal.If(t, err)
+	taken := fatal.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close() //nolint:errcheck // the test is over
 	tmp := t.TempDir()
 	file := filepath.Join(tmp, "file")
@@ -256,8 +255,7 @@ func TestDetached(t *testing.T) {
 
 // The nodes of a cluster made from a node list are valid and sort by name in the list's order.
 func TestNodeListKeepsItsOrder(t *testing.T) {
-	list, err := openb.LoadNodes(fatal.OpenBFile(t, "openb_node_list_gpu_node.csv"))
-	fatal.If(t, err)
+	list := fatal.Value(openb.LoadNodes(fatal.OpenBFile(t, "openb_node_list_gpu_node.csv")))(t)
 	pools := nodepool.Single(openb.ClusterNodes(openb.Sample(list, 200)), nodepool.InCapacity)
 	fatal.If(t, nodepool.Validate(pools))
 	names := each.Map(pools, func(p nodepool.Pool) string { return p.NodeName(0) })
@@ -269,14 +267,11 @@ func TestNodeListKeepsItsOrder(t *testing.T) {
 // The nodes of a record become pools of one node, with everything that the scheduler reads of them.
 func TestPoolsOfARecord(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "prod.record")
-	w, err := record.Create(dir, record.Options{})
-	fatal.If(t, err)
+	w := fatal.Value(record.Create(dir, record.Options{}))(t)
 	w.Node(record.Node{Name: "gpu.example", From: 1000, MilliCPU: 96_000, Memory: 1 << 40, Pods: 250, GPU: 8, GPUModel: "A100",
 		Labels: `{"kubernetes.io/hostname":"gpu.example","kubernetes.io/arch":"arm64","topology.kubernetes.io/zone":"b"}`,
 		Taints: `[{"key":"nvidia.com/gpu","value":"present","effect":"NoSchedule"}]`, Extended: `{"example.com/fpga":"2"}`})
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(w.Close())(t)
 	set := flag.NewFlagSet("up", flag.ContinueOnError)
 	set.String("pools", dir, "")
 	got, err := pools(ucli.NewContext(app(nil), set, nil))
@@ -300,7 +295,6 @@ func TestPoolsOfARecord(t *testing.T) {
 
 // The reference has the flags as the commands have them.
 func TestFlagsPage(t *testing.T) {
-	page, err := cli.Reference(app(nil))
-	fatal.If(t, err)
+	page := fatal.Value(cli.Reference(app(nil)))(t)
 	fatal.Golden(t, "../../../docs/reference/flags-kwokcluster.md", page)
 }

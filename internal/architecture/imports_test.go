@@ -246,8 +246,7 @@ func namesBetweenFiles(t *testing.T, dir string) map[string]map[string][]string 
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		fatal.If(t, err)
+		file := fatal.Value(parser.ParseFile(token.NewFileSet(), path, nil, 0))(t)
 		files[filepath.Base(path)] = file
 		for name := range file.Scope.Objects {
 			home[name] = filepath.Base(path)
@@ -383,16 +382,14 @@ func TestOlderReleasesHaveTheSameVersions(t *testing.T) {
 // indirect reports whether a module is required for another module only.
 func indirect(t *testing.T, file, path string) bool {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	fatal.If(t, err)
+	text := fatal.Value(os.ReadFile(file))(t)
 	return regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(path) + ` .*// indirect$`).Match(text)
 }
 
 // versions returns the versions in a go.mod. A replacement has its arrow in the key.
 func versions(t *testing.T, path string) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	fatal.If(t, err)
+	text := fatal.Value(os.ReadFile(path))(t)
 	out := map[string]string{}
 	for _, m := range requirement.FindAllStringSubmatch(string(text), -1) {
 		key := m[1]

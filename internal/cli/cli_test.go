@@ -263,8 +263,7 @@ func TestManual(t *testing.T) {
 		t.Fatalf("code %d: %s", code, out.String())
 	}
 	fatal.Golden(t, "weigh.8", out.String())
-	page, err := Reference(program)
-	fatal.If(t, err)
+	page := fatal.Value(Reference(program))(t)
 	fatal.Golden(t, "weigh.md", page)
 }
 
@@ -297,8 +296,7 @@ func TestLostOutput(t *testing.T) {
 		fatal.If(t, f.Close())
 	}
 	for flags, want := range map[int]bool{os.O_WRONLY: false, os.O_RDONLY: true, os.O_RDWR: true} {
-		null, err := os.OpenFile(os.DevNull, flags, 0)
-		fatal.If(t, err)
+		null := fatal.Value(os.OpenFile(os.DevNull, flags, 0))(t)
 		if closed(null) != want {
 			t.Errorf("/dev/null opened with %d counts as closed: %v", flags, !want)
 		}

@@ -21,6 +21,15 @@ func If(t TB, err error) {
 	}
 }
 
+// Value returns the value of a call, and ends the test if the call failed: fatal.Value(os.Open(name))(t).
+func Value[T any](v T, err error) func(TB) T {
+	return func(t TB) T {
+		t.Helper()
+		If(t, err)
+		return v
+	}
+}
+
 const patience = 2 * time.Minute
 
 // Until waits until check returns no error. If it does not within two minutes, Until ends the test.

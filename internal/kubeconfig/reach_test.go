@@ -44,16 +44,13 @@ var serverSettings = TLSSettings{Address: "ADDRESS", Authority: "AUTHORITY", Ser
 // certificate returns a self-signed certificate for a name that ends at a time.
 func certificate(t *testing.T, name string, end time.Time) tls.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	fatal.If(t, err)
+	key := fatal.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: end.Add(-100 * time.Hour), NotAfter: end, DNSNames: []string{name}, IsCA: true,
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	fatal.If(t, err)
-	leaf, err := x509.ParseCertificate(der)
-	fatal.If(t, err)
+	der := fatal.Value(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
+	leaf := fatal.Value(x509.ParseCertificate(der))(t)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 

@@ -88,8 +88,7 @@ func TestHeaders(t *testing.T) {
 }
 
 func TestClusterLabel(t *testing.T) {
-	c, err := New(Server{Address: "http://p", ClusterLabel: `cluster=a"b`})
-	fatal.If(t, err)
+	c := fatal.Value(New(Server{Address: "http://p", ClusterLabel: `cluster=a"b`}))(t)
 	for query, want := range map[string]string{
 		"group by (node) (kube_node_info)": `group by (node) (kube_node_info{cluster="a\"b"})`,
 		`max by (container_name) (rate(container_cpu_usage_seconds_total{id="/"}[5m]))`: `max by (container_name) ` +

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"gnnsched/internal/fatal"
 )
 
 // Transient errors are distinguished from queries that will never be answered, and answers with warnings are answers.
@@ -47,10 +49,7 @@ func TestAnswers(t *testing.T) {
 			w.WriteHeader(c.status)
 			_, _ = w.Write([]byte(c.body))
 		}))
-		client, err := New(Server{Address: s.URL})
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := fatal.Value(New(Server{Address: s.URL}))(t)
 		var warned []string
 		client.Warn = func(w string) { warned = append(warned, w) }
 		got, err := client.Query(t.Context(), "up", time.Time{})

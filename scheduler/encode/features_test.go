@@ -42,9 +42,7 @@ func usageCluster() *cluster.Snapshot {
 
 func usageLayout(t *testing.T) *feature.Layout {
 	t.Helper()
-	l, err := feature.NewLayout([]string{"base", "usage"})
-	fatal.If(t, err)
-	return l
+	return fatal.Value(feature.NewLayout([]string{"base", "usage"}))(t)
 }
 
 // featureBehind returns the index of a feature behind the first ones of a list, whose names may recur.
@@ -112,8 +110,7 @@ func TestUsageDirtiesNoNode(t *testing.T) {
 
 // The features are computed by hand: one machine is half used, one of the same kind sleeps, and an old one may not sleep.
 func TestPowerFeatures(t *testing.T) {
-	layout, err := feature.NewLayout([]string{"base", "power"})
-	fatal.If(t, err)
+	layout := fatal.Value(feature.NewLayout([]string{"base", "power"}))(t)
 	sleep := 1.0
 	s := &cluster.Snapshot{}
 	for _, m := range []cluster.PowerModel{{Idle: 10, Full: 50, Sleep: &sleep}, {Idle: 10, Full: 50, Sleep: &sleep}, {Idle: 40, Full: 200}} {
@@ -145,12 +142,9 @@ func TestPowerFeatures(t *testing.T) {
 // talking returns the environment of the scenario traffic in the middle of an episode, and the layout of its features.
 func talking(t *testing.T) (*sim.Env, *feature.Layout) {
 	t.Helper()
-	layout, err := feature.NewLayout([]string{"base", "traffic"})
-	fatal.If(t, err)
-	s, err := eval.Find("traffic")
-	fatal.If(t, err)
-	env, err := sim.New(s.Config)
-	fatal.If(t, err)
+	layout := fatal.Value(feature.NewLayout([]string{"base", "traffic"}))(t)
+	s := fatal.Value(eval.Find("traffic"))(t)
+	env := fatal.Value(sim.New(s.Config))(t)
 	fatal.If(t, env.Reset(1))
 	for i := range 400 {
 		env.Step(i * 7 % len(env.Candidates()))
@@ -255,8 +249,7 @@ func room(nodes []*cluster.Node, row int32) float64 {
 // The feature rise is a placement's cost in traffic=1,overload=1. So a policy that is greedy for this objective is linear in the features.
 func TestGreedyIsLinearInTheFeatures(t *testing.T) {
 	env, layout := talking(t)
-	h, err := heuristic.Find("greedy:traffic+overload")
-	fatal.If(t, err)
+	h := fatal.Value(heuristic.Find("greedy:traffic+overload"))(t)
 	greedy, encoder := h.New(policy.Setting{}), encode.New(layout)
 	column := slices.IndexFunc(feature.List(layout.Candidate), func(f feature.Feature) bool { return f.Name == "rise" })
 	for range 300 {
@@ -327,8 +320,7 @@ func TestValidateRefusesPeers(t *testing.T) {
 
 // The set whole gives a network the sums that the linear policy computes over all available nodes.
 func TestWholeHasTheLinearFeatures(t *testing.T) {
-	layout, err := feature.NewLayout([]string{"base", "whole"})
-	fatal.If(t, err)
+	layout := fatal.Value(feature.NewLayout([]string{"base", "whole"}))(t)
 	columns := map[string]int{} // by the linear policy's name
 	for i, f := range feature.List(layout.Candidate) {
 		if name, ok := map[string]string{
@@ -340,10 +332,8 @@ func TestWholeHasTheLinearFeatures(t *testing.T) {
 	if len(columns) != 6 {
 		t.Fatalf("columns %v", columns)
 	}
-	s, err := eval.Find("small8")
-	fatal.If(t, err)
-	env, err := sim.New(s.Config)
-	fatal.If(t, err)
+	s := fatal.Value(eval.Find("small8"))(t)
+	env := fatal.Value(sim.New(s.Config))(t)
 	fatal.If(t, env.Reset(1))
 	encoder := encode.New(layout)
 	compared := 0
@@ -357,8 +347,7 @@ func TestWholeHasTheLinearFeatures(t *testing.T) {
 			}
 			weights := make([]float64, len(linear.Features))
 			weights[slices.Index(linear.Features, name)] = 1
-			p, err := linear.New(name, weights)
-			fatal.If(t, err)
+			p := fatal.Value(linear.New(name, weights))(t)
 			fatal.If(t, p.Score(env.Snapshot(), env.Pending(), rows, scores))
 			for i, want := range scores {
 				want = max(min(want, 4), -4)

@@ -316,9 +316,7 @@ func TestDifferencesByChance(t *testing.T) {
 }
 
 func env(t rapid.TB, c sim.Config) *sim.Env {
-	e, err := sim.New(c)
-	fatal.If(t, err)
-	return e
+	return fatal.Value(sim.New(c))(t)
 }
 
 func size(weight float64, cpu, gi int64) sim.NodeSize {
@@ -348,14 +346,12 @@ func TestNoPolicyBeatsTheOptimum(t *testing.T) {
 		c.ControlPlane = rapid.Bool().Draw(t, "control plane")
 		seed := rapid.Uint64Range(0, 1000).Draw(t, "seed")
 		e := env(t, c)
-		best, err := bestOutcome(e, seed)
-		fatal.If(t, err)
+		best := fatal.Value(bestOutcome(e, seed))(t)
 		for _, h := range heuristic.List() {
 			if h.GPU {
 				continue
 			}
-			o, err := Play(e, seed, h.New(policy.Setting{Seed: seed}), rand.New(rand.NewPCG(seed, 1)))
-			fatal.If(t, err)
+			o := fatal.Value(Play(e, seed, h.New(policy.Setting{Seed: seed}), rand.New(rand.NewPCG(seed, 1))))(t)
 			if o.Arrived != best.Arrived || o.Unscheduled < best.Unscheduled || o.Unscheduled == best.Unscheduled && o.Cost < best.Cost-1e-12 {
 				t.Fatalf("%s: %+v, the optimum is %+v", h.Name, o, best)
 			}
@@ -369,8 +365,7 @@ func TestOptimumAgainstEveryPlacement(t *testing.T) {
 		c := fewNodes(objective.Balance{})
 		c.Nodes, c.Load = sim.Exactly(2), sim.FloatRange{Min: 0.6, Max: 1}
 		e := env(t, c)
-		got, err := bestOutcome(e, seed)
-		fatal.If(t, err)
+		got := fatal.Value(bestOutcome(e, seed))(t)
 		nodes, plan := e.Snapshot().Nodes, e.Plan()
 		out, cost := len(plan), math.Inf(1)
 		var place func(i, left int)

@@ -71,9 +71,7 @@ func FuzzParseThreshold(f *testing.F) {
 }
 
 func threshold(t testing.TB, text string) Threshold {
-	x, err := ParseThreshold(text)
-	fatal.If(t, err)
-	return x
+	return fatal.Value(ParseThreshold(text))(t)
 }
 
 func TestJudge(t *testing.T) {

@@ -163,8 +163,7 @@ func TestTextRoundTrip(t *testing.T) {
 		if len(m) == 0 {
 			m = Mix{{Pack{}, 1}}
 		}
-		text, err := m.MarshalText()
-		fatal.If(t, err)
+		text := fatal.Value(m.MarshalText())(t)
 		var again Mix
 		if err := again.UnmarshalText(text); err != nil || again.Name() != m.Name() || len(again) != len(m) || again[0] != m[0] {
 			t.Fatalf("%s became %v: %v", text, again, err)

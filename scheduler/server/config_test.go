@@ -55,8 +55,7 @@ func TestYAML(t *testing.T) {
 		"full":     full(),
 		"smallest": {QPS: 50, Profiles: []Profile{{SchedulerName: "gnn", Args: Args{Variant: "gnn"}}}},
 	} {
-		got, err := c.YAML()
-		fatal.If(t, err)
+		got := fatal.Value(c.YAML())(t)
 		fatal.Golden(t, name+".yaml", string(got))
 		upstreamAccepts(t, got)
 	}
@@ -129,8 +128,7 @@ func TestProfileNamed(t *testing.T) {
 		}
 		c.Profiles = append(c.Profiles, p)
 	}
-	y, err := c.YAML()
-	fatal.If(t, err)
+	y := fatal.Value(c.YAML())(t)
 	upstreamAccepts(t, y)
 	if _, err := ProfileNamed("foo"); err == nil || !strings.Contains(err.Error(), "acgnn, acdqn, ") ||
 		!strings.Contains(err.Error(), "kube-scheduler, ") {
@@ -149,8 +147,7 @@ const header = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerC
 
 // A user's mistake gives exit code 2 before the scheduler runs.
 func TestRunRefuses(t *testing.T) {
-	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	fatal.If(t, err)
+	busy := fatal.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer busy.Close()
 	const cluster = `{"apiVersion":"v1","kind":"Config","current-context":"o","clusters":[{"name":"o","cluster":{"server":"https://127.0.0.1:1"}}],"users":[{"name":"o","user":{}}],"contexts":[{"name":"o","context":{"cluster":"o","user":"o"}}]}`
 	connection := "clientConnection: {kubeconfig: " + file(t, cluster) + "}\n"
@@ -223,8 +220,7 @@ func TestWriteTemporaryLeavesNoCredentials(t *testing.T) {
 		kubeconfig.Target{Kubeconfig: source})
 	fatal.If(t, err)
 	defer remove()
-	f, err := userconfig.Read(path)
-	fatal.If(t, err)
+	f := fatal.Value(userconfig.Read(path))(t)
 	b, err := os.ReadFile(f.Kubeconfig())
 	if err != nil || !strings.Contains(string(b), token) {
 		t.Errorf("the kubeconfig has not the token: %v\n%s", err, b)
@@ -235,8 +231,7 @@ func TestWriteTemporaryLeavesNoCredentials(t *testing.T) {
 func TestWrittenIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := policytest.DrawProfile(t)
-		text, err := WriteStockConfig(want, rapid.String().Draw(t, "comment"))
-		fatal.If(t, err)
+		text := fatal.Value(WriteStockConfig(want, rapid.String().Draw(t, "comment")))(t)
 		got, err := parseStockConfig(text)
 		if d := cmp.Diff(want, got); d != "" || err != nil {
 			t.Fatalf("%v: %s\n%s", err, d, text)
@@ -329,8 +324,7 @@ func TestWriteGolden(t *testing.T) {
 	p.Strategy, p.Shape, p.NoDefaultSpread = stock.RequestedToCapacityRatio,
 		[]stock.Point{{Utilization: 0, Score: 3}, {Utilization: 100, Score: 9}}, true
 	p.Weights.Balanced, p.Fit = 0, []stock.Weighted{{Resource: stock.CPU, Weight: 3}, {Resource: stock.GPU, Weight: 17}}
-	text, err := WriteStockConfig(p, "Two lines,\nand a hostile\rone: \x1b[31m\n")
-	fatal.If(t, err)
+	text := fatal.Value(WriteStockConfig(p, "Two lines,\nand a hostile\rone: \x1b[31m\n"))(t)
 	fatal.Golden(t, "written.yaml", string(text))
 }
 
@@ -347,8 +341,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		text, err := WriteStockConfig(p, string(b))
-		fatal.If(t, err)
+		text := fatal.Value(WriteStockConfig(p, string(b)))(t)
 		again, err := parseStockConfig(text)
 		if d := cmp.Diff(p, again); d != "" || err != nil {
 			t.Fatalf("%v: %s", err, d)

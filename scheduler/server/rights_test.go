@@ -28,10 +28,8 @@ func TestRefusalsAreSummedUp(t *testing.T) {
 		}), funcr.New(func(_, text string) { told = append(told, text) }, funcr.Options{}))
 		ask := func(method, path string) {
 			t.Helper()
-			r, err := http.NewRequestWithContext(t.Context(), method, "https://cluster"+path, nil)
-			fatal.If(t, err)
-			answer, err := x.RoundTrip(r)
-			fatal.If(t, err)
+			r := fatal.Value(http.NewRequestWithContext(t.Context(), method, "https://cluster"+path, nil))(t)
+			answer := fatal.Value(x.RoundTrip(r))(t)
 			if text, err := io.ReadAll(answer.Body); err != nil || string(text) != refuse {
 				t.Errorf("%s: %q, %v", path, text, err)
 			}

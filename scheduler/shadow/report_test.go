@@ -121,8 +121,7 @@ func TestText(t *testing.T) {
 
 // A written report is read back equal; other files are refused.
 func TestParse(t *testing.T) {
-	text, err := json.Marshal(good())
-	fatal.If(t, err)
+	text := fatal.Value(json.Marshal(good()))(t)
 	r, err := Parse(text)
 	if err != nil || r.Gain.Mean != 0.02 || r.Counts.Results[same] != 700 || len(r.Batches) != 30 {
 		t.Errorf("%+v, %v", r, err)

@@ -23,6 +23,7 @@ import (
 	"gnnsched/cmd/internal/plan"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/history"
@@ -51,22 +52,13 @@ func TestCases(t *testing.T) {
 	}
 	for _, from := range cases {
 		t.Run(filepath.Base(from), func(t *testing.T) {
-			text, err := os.ReadFile(filepath.Join(from, "case.yaml"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := fatal.Value(os.ReadFile(filepath.Join(from, "case.yaml")))(t)
 			var c caseOf
-			if err := yaml.UnmarshalStrict(text, &c); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, yaml.UnmarshalStrict(text, &c))
 			dir := t.TempDir()
-			if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.CopyFS(dir, os.DirFS(from)))
 			for name, at := range c.Touch {
-				if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, os.Chtimes(filepath.Join(dir, name), at, at))
 			}
 			c.check(t, dir)
 		})
@@ -124,9 +116,7 @@ func convert(t *testing.T, args ...string) (string, error) {
 
 func file(t *testing.T, path, text string) string {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -203,16 +193,11 @@ func TestPrintRBAC(t *testing.T) {
 // A record goes on with the key and the kind of names that it began with.
 func TestResume(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "r.record")
-	w, err := record.Create(dir, record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := fatal.Value(record.Create(dir, record.Options{}))(t)
 	w.Pod(record.Pod{UID: "there", Name: "there", Arrived: 1000})
 	w.Pod(record.Pod{UID: "gone", Name: "gone", Arrived: 1000, Ended: 2000, End: record.Deleted})
 	w.Run(record.Run{ID: "1", Source: "live", From: 1000, To: 3000, Anonymised: true})
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(w.Close())(t)
 	s := &recordRun{dir: dir}
 	if err := s.resume(true); err != nil || len(s.open.Pods) != 1 || s.open.Pods[0].UID != "there" {
 		t.Errorf("open %+v, %v", s.open, err)
@@ -256,14 +241,9 @@ func TestRecordOfPrometheus(t *testing.T) {
 	}
 	away.Store(false)
 	for range 2 { // the second time, nothing is left to do
-		if _, err := convert(t, args...); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(convert(t, args...))(t)
 	}
-	r, err := record.Open(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := fatal.Value(record.Open(to))(t)
 	pods, err := r.Pods()
 	if err != nil || len(pods) != 5 {
 		t.Errorf("%d pods, %v", len(pods), err)
@@ -273,9 +253,7 @@ func TestRecordOfPrometheus(t *testing.T) {
 		t.Errorf("runs %+v, %v", runs, err)
 	}
 	other := filepath.Join(t.TempDir(), "b.record")
-	if _, err := convert(t, "--out", other, file(t, filepath.Join(t.TempDir(), "1.json"), listed)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(convert(t, "--out", other, file(t, filepath.Join(t.TempDir(), "1.json"), listed)))(t)
 	args[1] = other
 	if _, err := convert(t, args...); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "of the source kubectl") {
 		t.Errorf("a record of kubectl: %v", err)
@@ -353,18 +331,10 @@ func TestAbsurdAmounts(t *testing.T) {
 	pods := absurd("greedy", "limits", "1e30") + absurd("huge", "requests", "999999999999999999999999Gi") + absurd("large", "limits", "1000")
 	from := file(t, filepath.Join(dir, "1.json"), strings.Replace(listed, `"items":[`, `"items":[`+pods, 1))
 	to := filepath.Join(dir, "now.record")
-	if _, err := convert(t, "--log-dir="+dir, "--log-level=warn", "--out", to, from); err != nil {
-		t.Fatal(err)
-	}
-	log, err := os.ReadFile(filepath.Join(dir, "convert.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(convert(t, "--log-dir="+dir, "--log-level=warn", "--out", to, from))(t)
+	log := fatal.Value(os.ReadFile(filepath.Join(dir, "convert.log")))(t)
 	printed := string(log)
-	r, err := record.Open(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := fatal.Value(record.Open(to))(t)
 	got, err := r.Pods()
 	if err != nil || len(got) != 4 {
 		t.Fatalf("%+v, %v", got, err)
@@ -392,13 +362,8 @@ func TestRecordOfKubectl(t *testing.T) {
 	first, second := file(t, filepath.Join(dir, "1.json"), listed),
 		file(t, filepath.Join(dir, "2.json"), strings.Replace(listed, `"uid":"u"`, `"uid":"v"`, 1))
 	to := filepath.Join(dir, "now.record")
-	if _, err := convert(t, "--out", to, first, second); err != nil {
-		t.Fatal(err)
-	}
-	r, err := record.Open(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(convert(t, "--out", to, first, second))(t)
+	r := fatal.Value(record.Open(to))(t)
 	pods, err := r.Pods()
 	if err != nil || len(pods) != 2 || pods[0].UID != "u" || pods[0].End != record.Unseen || pods[1].MilliCPU != 1000 ||
 		pods[1].Node != "n1" || pods[1].Ended != 0 {
@@ -434,13 +399,8 @@ func TestRecordOfATrace(t *testing.T) {
 	dir := t.TempDir()
 	list, pods := file(t, filepath.Join(dir, "nodes.csv"), openbNodes), file(t, filepath.Join(dir, "pods.csv"), openbPods)
 	to := filepath.Join(dir, "openb.record")
-	if _, err := convert(t, "--out", to, list, pods); err != nil {
-		t.Fatal(err)
-	}
-	r, err := record.Open(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(convert(t, "--out", to, list, pods))(t)
+	r := fatal.Value(record.Open(to))(t)
 	nodes, err := r.NodesAt(0)
 	if err != nil || len(nodes) != 2 || nodes[0].GPU != 2 || nodes[0].GPUModel != "T4" || nodes[1].MilliCPU != 32_000 {
 		t.Errorf("nodes %+v, %v", nodes, err)
@@ -460,9 +420,7 @@ func TestRecordOfATrace(t *testing.T) {
 func TestRecordOfAPlan(t *testing.T) {
 	dir := t.TempDir()
 	to := filepath.Join(dir, "aaml.record")
-	if _, err := convert(t, "--out", to, file(t, filepath.Join(dir, "a.csv"), aaml)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(convert(t, "--out", to, file(t, filepath.Join(dir, "a.csv"), aaml)))(t)
 	got, err := trace.Load(to)
 	if err != nil || len(got.Arrivals) != 2 || got.Arrivals[1].Deployment.Name != "brave-otter-1" || got.Arrivals[1].Lifetime != 1 ||
 		got.Arrivals[1].Deployment.Shape.Limits.MilliCPU != 500 {
@@ -473,14 +431,8 @@ func TestRecordOfAPlan(t *testing.T) {
 // A record of instances says what of them it lacks.
 func TestRecordOfInstances(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "dlrm.record")
-	_, err := convert(t, "--out", to, "../../../workload/trace/testdata/gpu-v2025.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := record.Open(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(convert(t, "--out", to, "../../../workload/trace/testdata/gpu-v2025.csv"))(t)
+	r := fatal.Value(record.Open(to))(t)
 	runs, err := r.Runs()
 	const lacks = "4 instances request a share of their node's RDMA card"
 	if err != nil || runs[0].Source != "gpu-v2025" || !strings.Contains(runs[0].Missing, lacks) {

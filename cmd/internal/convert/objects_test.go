@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 )
 
 // A file of a folder that may have held objects is an error. Files without objects and unreadable files are left out and named.
@@ -57,9 +58,7 @@ func TestFolder(t *testing.T) {
 // folder makes a folder named in with a file of a node and a pod, and more files.
 func folder(t *testing.T, files map[string]string) {
 	t.Helper()
-	if err := os.Mkdir("in", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir("in", 0o700))
 	file(t, filepath.Join("in", "all.json"), listed)
 	for name, text := range files {
 		file(t, filepath.Join("in", name), text)
@@ -88,10 +87,7 @@ func TestLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	log, err := logged(t, "folder")
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := fatal.Value(logged(t, "folder"))(t)
 	judge(t, "convert", log, []string{`"first":["folder/pipe.json"]`, "are not read", `"nodes":2`, `"pods":2`}, nil)
 }
 
@@ -121,10 +117,7 @@ func TestSaidOfObjects(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			folder(t, map[string]string{"more.json": c.object})
-			log, err := logged(t, "in")
-			if err != nil {
-				t.Fatal(err)
-			}
+			log := fatal.Value(logged(t, "in"))(t)
 			judge(t, "convert", log, c.want, nil)
 		})
 	}

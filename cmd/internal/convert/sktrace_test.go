@@ -34,12 +34,9 @@ func TestTracesOfSimkube(t *testing.T) {
 	fatal.If(t, err)
 	_, err = convert(t, "--out", in("again.record"), in("now.sktrace"), file(t, in("nodes.csv"), openbNodes))
 	fatal.If(t, err)
-	r, err := record.Open(in("again.record"))
-	fatal.If(t, err)
-	pods, err := r.Pods()
-	fatal.If(t, err)
-	nodes, err := r.Nodes()
-	fatal.If(t, err)
+	r := fatal.Value(record.Open(in("again.record")))(t)
+	pods := fatal.Value(r.Pods())(t)
+	nodes := fatal.Value(r.Nodes())(t)
 	runs, err := r.Runs()
 	if err != nil || len(pods) != 1 || pods[0].MilliCPU != 1000 || pods[0].Workload != "Deployment/web" || len(nodes) != 2 ||
 		runs[0].Source != "simkube" || nodes[0].From != runs[0].From {

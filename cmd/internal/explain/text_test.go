@@ -59,8 +59,7 @@ func scarce() *cluster.Snapshot {
 
 func priced(t *testing.T) policy.Reader {
 	t.Helper()
-	h, err := heuristic.Find("price")
-	fatal.If(t, err)
+	h := fatal.Value(heuristic.Find("price"))(t)
 	return h.New(policy.Setting{}).(policy.Reader)
 }
 
@@ -92,10 +91,8 @@ func text(t *testing.T, r decision.Record, net *infer.Network) string {
 
 func network(t *testing.T) (*infer.Network, policy.Reader) {
 	t.Helper()
-	c, err := checkpoint.Shipped("rule")
-	fatal.If(t, err)
-	net, err := infer.New(c)
-	fatal.If(t, err)
+	c := fatal.Value(checkpoint.Shipped("rule"))(t)
+	net := fatal.Value(infer.New(c))(t)
 	return net, neural.New("rule", net, nil)
 }
 
@@ -190,10 +187,8 @@ func TestClaimsText(t *testing.T) {
 
 func gpuNetwork(t *testing.T) (*infer.Network, policy.Reader) {
 	t.Helper()
-	c, err := checkpoint.Shipped("gpu-gnn")
-	fatal.If(t, err)
-	net, err := infer.New(c)
-	fatal.If(t, err)
+	c := fatal.Value(checkpoint.Shipped("gpu-gnn"))(t)
+	net := fatal.Value(infer.New(c))(t)
 	return net, neural.New("gpu-gnn", net, fragmentation.NewTypical([]fragmentation.Demand{
 		{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Whole(1), Count: 2}, {Requests: policytest.Whole(4), Count: 1},
 	}))
@@ -213,8 +208,7 @@ func TestGPUParts(t *testing.T) {
 		}
 		r := recordedOn(t, p, net.Fingerprint(), s, requests)
 		for _, other := range r.Best[1:3] {
-			c, err := compare(r.Best[0], other, net)
-			fatal.If(t, err)
+			c := fatal.Value(compare(r.Best[0], other, net))(t)
 			sum, devices := 0.0, 0
 			for _, part := range c.parts {
 				sum += part.Part
@@ -251,8 +245,7 @@ func TestGPUParts(t *testing.T) {
 // addsUp compares the chosen node with another one, and fails unless the parts add up to the difference of the scores.
 func addsUp(t *testing.T, r decision.Record, other decision.Candidate, net *infer.Network) *comparison {
 	t.Helper()
-	c, err := compare(r.Best[0], other, net)
-	fatal.If(t, err)
+	c := fatal.Value(compare(r.Best[0], other, net))(t)
 	sum := each.Sum(c.parts, func(part infer.Attribution) float64 { return part.Part })
 	if math.Abs(sum-c.margin()) > 1e-3*(1+math.Abs(c.margin())) {
 		t.Errorf("%s: the parts of %s add up to %v, the margin is %v", r.Policy, other.Node, sum, c.margin())

@@ -27,8 +27,7 @@ func address(t *testing.T, text []byte) string {
 // phone. The browser refuses a script that is not the page's own.
 func TestInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
-	text, err := render(runOfTest())
-	fatal.If(t, err)
+	text := fatal.Value(render(runOfTest()))(t)
 	page := address(t, text)
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(page), chromedp.WaitVisible(chromedp.CSS(".controls")))
 	if chromiumtest.Value[bool](tab, `window.pwned === true || document.querySelector("img[src='x'], script[src]") !== null`) {

@@ -81,16 +81,13 @@ func runOfTest() Run {
 
 func rendered(t testing.TB, r Run) []byte {
 	t.Helper()
-	text, err := render(r)
-	fatal.If(t, err)
-	return text
+	return fatal.Value(render(r))(t)
 }
 
 // text returns the page as seen without scripts, a line for each element, without style and data.
 func text(t *testing.T, page []byte) string {
 	t.Helper()
-	root, err := html.Parse(bytes.NewReader(page))
-	fatal.If(t, err)
+	root := fatal.Value(html.Parse(bytes.NewReader(page)))(t)
 	var out strings.Builder
 	var walk func(n *html.Node)
 	walk = func(n *html.Node) {
@@ -140,10 +137,8 @@ func TestNamesAreNoMarkup(t *testing.T) {
 	}
 	run := runOfTest()
 	var harmless Run
-	encoded, err := json.Marshal(run)
-	fatal.If(t, err)
-	name, err := json.Marshal(hostile)
-	fatal.If(t, err)
+	encoded := fatal.Value(json.Marshal(run))(t)
+	name := fatal.Value(json.Marshal(hostile))(t)
 	fatal.If(t, json.Unmarshal(bytes.ReplaceAll(encoded, bytes.Trim(name, `"`), []byte("harmless")), &harmless))
 	page := rendered(t, run)
 	want, got := count(rendered(t, harmless)), count(page)
@@ -225,8 +220,7 @@ func TestAnyRun(t *testing.T) {
 				Contender: name.Draw(t, "c"), Class: name.Draw(t, "class"), Pods: rapid.IntRange(0, 3).Draw(t, "pods"), Mean: number.Draw(t, "wait"),
 			})
 		}
-		page, err := render(Run{Scenarios: []Scenario{x}})
-		fatal.If(t, err)
+		page := fatal.Value(render(Run{Scenarios: []Scenario{x}}))(t)
 		if body := page[bytes.Index(page, []byte("<body>")):bytes.Index(page, []byte("<script type"))]; bytes.Contains(body, []byte("NaN")) ||
 			bytes.Contains(body, []byte("Inf")) {
 			t.Fatal("NaN or Inf in the page")
@@ -262,10 +256,8 @@ func TestBegin(t *testing.T) {
 			return got.Write(c, errors.New("stop"))
 		},
 	}}}
-	if err := app.Run([]string{"p", "eval", "-p", "a", "-p", "b c", "--all", "--from", "2026-03-01T01:00:00+01:00", "--workers",
-		"nats://u:secret@host", "--html", out, "r"}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, app.Run([]string{"p", "eval", "-p", "a", "-p", "b c", "--all", "--from", "2026-03-01T01:00:00+01:00", "--workers",
+		"nats://u:secret@host", "--html", out, "r"}))
 	if want := map[string]string{"profile": "a,b c", "all": "true", "from": "2026-03-01T00:00:00Z", "html": out}; !maps.Equal(got.Settings, want) {
 		t.Errorf("%v, want %v", got.Settings, want)
 	}

@@ -25,8 +25,7 @@ func TestRace(t *testing.T) {
 	app.Writer, app.ErrWriter = &out, &said
 	r := &race{c: ucli.NewContext(app, nil, nil), first: first, sides: []side{{}, {shown: web.Side{Name: learnedProfile}}}}
 	play := func(side, decisions int) *sim.Env {
-		env, err := sim.New(s.Config)
-		fatal.If(t, err)
+		env := fatal.Value(sim.New(s.Config))(t)
 		fatal.If(t, env.Reset(3))
 		for k := 0; k < decisions && !env.Done(); k++ {
 			arrival := env.Next()

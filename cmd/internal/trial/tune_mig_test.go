@@ -134,8 +134,7 @@ func TestTrain(t *testing.T) {
 	first[0] = 1 // FGD
 	for seed := uint64(1 << 40); seed < 1<<40+60; seed++ {
 		for values, sum := range map[*partition.Values]*float64{v: &ours, partition.Weighted(first): &fgd} {
-			loss, err := c.loss(t.Context(), values, seed)
-			fatal.If(t, err)
+			loss := fatal.Value(c.loss(t.Context(), values, seed))(t)
 			*sum += loss / 60
 		}
 	}

@@ -102,8 +102,7 @@ func TestShadow(t *testing.T) {
 	}}, frozen{frame: frameOf(2)})
 	stream := s.open(t)
 	stream.next(topicCluster)
-	l, err := watched(t.Context())
-	fatal.If(t, err)
+	l := fatal.Value(watched(t.Context()))(t)
 	for _, compared := range []int{40, 41} {
 		l.Counts.Compared = compared
 		for sent := false; !sent; {

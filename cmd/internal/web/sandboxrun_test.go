@@ -67,8 +67,7 @@ func TestRun(t *testing.T) {
 	r.Load = 0.15
 	var text strings.Builder
 	for _, l := range play(t, r) {
-		line, err := json.Marshal(l)
-		fatal.If(t, err)
+		line := fatal.Value(json.Marshal(l))(t)
 		fmt.Fprintf(&text, "%s\n", line)
 	}
 	fatal.Golden(t, "run.jsonl", text.String())
@@ -298,8 +297,7 @@ func TestScenario(t *testing.T) {
 	r := request()
 	r.Objective["pack"], r.Other, r.Zones, r.Spread = 0.5, ownWeights, 2, true
 	r.Weights = map[string]float64{"used": -2}
-	text, err := r.Scenario()
-	fatal.If(t, err)
+	text := fatal.Value(r.Scenario())(t)
 	lines := strings.Split(text, "\n")
 	if lines[0] != "# gnnsched eval --scenario sandbox.yaml --seed 1 --seeds 20 --policies greedy:balance+pack=0.5,linear:own.json" {
 		t.Error(lines[0])
@@ -312,10 +310,8 @@ func TestScenario(t *testing.T) {
 	if p, err := linear.Load(file); err != nil || p.Weights()[slices.Index(linear.Features, "used")] != -2 {
 		t.Errorf("%v, %v", p, err)
 	}
-	all, err := eval.Read("sandbox.yaml", []byte(text))
-	fatal.If(t, err)
-	want, err := r.config()
-	fatal.If(t, err)
+	all := fatal.Value(eval.Read("sandbox.yaml", []byte(text)))(t)
+	want := fatal.Value(r.config())(t)
 	if d := cmp.Diff(want, all[0].Config, cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}

@@ -27,8 +27,7 @@ import (
 var weights = filepath.Join("..", "..", "policy", "linear", "linear.json")
 
 func TestListNamesEveryPolicyOnce(t *testing.T) {
-	all, err := contender.List(nil, []string{"mine=" + weights})
-	fatal.If(t, err)
+	all := fatal.Value(contender.List(nil, []string{"mine=" + weights}))(t)
 	names := each.Map(all, func(x eval.Contender) string { return x.Name })
 	if d := cmp.Diff(append(contender.Names(), "mine"), names); d != "" {
 		t.Error(d)
@@ -67,12 +66,9 @@ func TestListNamesEveryPolicyOnce(t *testing.T) {
 
 func TestWithProfiles(t *testing.T) {
 	files := []string{"mine=" + weights}
-	all, err := contender.List([]string{contender.Kubernetes, "best-fit", "gnn"}, files)
-	fatal.If(t, err)
-	with, err := contender.WithProfiles(all, files)
-	fatal.If(t, err)
-	path, err := filepath.Abs(weights)
-	fatal.If(t, err)
+	all := fatal.Value(contender.List([]string{contender.Kubernetes, "best-fit", "gnn"}, files))(t)
+	with := fatal.Value(contender.WithProfiles(all, files))(t)
+	path := fatal.Value(filepath.Abs(weights))(t)
 	want := []server.Profile{
 		{SchedulerName: "kube-scheduler", Args: server.Args{Variant: server.DefaultProfile}},
 		{SchedulerName: "best-fit", Args: server.Args{Policy: "best-fit"}},
@@ -90,14 +86,11 @@ func TestWithProfiles(t *testing.T) {
 func TestStock(t *testing.T) {
 	profile := stock.Default()
 	profile.Strategy = stock.MostAllocated
-	text, err := server.WriteStockConfig(profile, "a test")
-	fatal.If(t, err)
+	text := fatal.Value(server.WriteStockConfig(profile, "a test"))(t)
 	file := filepath.Join(t.TempDir(), "s.yaml")
 	fatal.If(t, os.WriteFile(file, text, 0o600))
-	all, err := contender.List([]string{"stock:" + file}, []string{file})
-	fatal.If(t, err)
-	with, err := contender.WithProfiles(all, []string{file})
-	fatal.If(t, err)
+	all := fatal.Value(contender.List([]string{"stock:" + file}, []string{file}))(t)
+	with := fatal.Value(contender.WithProfiles(all, []string{file}))(t)
 	for i, name := range []string{"stock:" + file, "s"} {
 		want := server.Profile{SchedulerName: name, Stock: &profile, Args: server.Args{Variant: server.DefaultProfile}}
 		if d := cmp.Diff(want, with[i].Profile); d != "" || with[i].Name != name || !with[i].RandomTies {
@@ -140,8 +133,7 @@ func TestRunning(t *testing.T) {
 	if x, err = contender.Named("running:gpu-gnn"); err != nil {
 		t.Fatal(err)
 	}
-	with, err := contender.WithProfiles([]eval.Contender{x}, nil)
-	fatal.If(t, err)
+	with := fatal.Value(contender.WithProfiles([]eval.Contender{x}, nil))(t)
 	want := server.Profile{SchedulerName: "running-gpu-gnn", Args: server.Args{Variant: "gpu-gnn"}}
 	if d := cmp.Diff(want, with[0].Profile); d != "" || !with[0].Running {
 		t.Errorf("%v: %s", with[0].Running, d)
@@ -152,8 +144,7 @@ func TestRunning(t *testing.T) {
 func TestFilesWherePodsLeave(t *testing.T) {
 	file := filepath.Join("..", "..", "..", "gnn", "checkpoint", "shipped", "gpu-gnn.safetensors")
 	files := []string{"running:mine=" + file, "running:" + file}
-	all, err := contender.List([]string{"fgd"}, files)
-	fatal.If(t, err)
+	all := fatal.Value(contender.List([]string{"fgd"}, files))(t)
 	for i, want := range []string{"fgd", "running:mine", "running:gpu-gnn"} {
 		if all[i].Name != want {
 			t.Errorf("%s, not %s", all[i].Name, want)
@@ -170,21 +161,17 @@ func TestFilesWherePodsLeave(t *testing.T) {
 // simulator cannot do is an error.
 func TestDefrag(t *testing.T) {
 	find := func(name string) eval.Scenario {
-		s, err := eval.Find(name)
-		fatal.If(t, err)
-		return s
+		return fatal.Value(eval.Find(name))(t)
 	}
 	play := func(s eval.Scenario, names ...string) (*eval.Comparison, error) {
-		all, err := contender.List(names, nil)
-		fatal.If(t, err)
+		all := fatal.Value(contender.List(names, nil))(t)
 		return eval.Compare(t.Context(), s, all, []uint64{1}, nil)
 	}
 	for _, c := range []struct {
 		scenario eval.Scenario
 		policy   string
 	}{{find("small8"), "linear"}, {find("small8"), "gnn"}, {find("pack"), "greedy:pack"}} {
-		r, err := play(c.scenario, c.policy, "defrag=5%/20:"+c.policy, "defrag=5%/20/greedy:"+c.policy)
-		fatal.If(t, err)
+		r := fatal.Value(play(c.scenario, c.policy, "defrag=5%/20:"+c.policy, "defrag=5%/20/greedy:"+c.policy))(t)
 		still, local, greedy := r.Results[0].Outcomes[0], r.Results[1].Outcomes[0], r.Results[2].Outcomes[0]
 		if still.Moves != nil || greedy.Moves == nil || local.Moves.Moved == 0 || local.Moves.Work == 0 || local.MeanCost >= still.MeanCost {
 			t.Errorf("%s: cost %v, %v with moves, %v with single moves: %+v, %+v", r.Results[1].Name, still.MeanCost, local.MeanCost,
@@ -229,8 +216,7 @@ func TestUnknownNames(t *testing.T) {
 
 // Another process finds the file of a policy whose pods move.
 func TestOriginOfDefrag(t *testing.T) {
-	x, err := contender.Named("defrag=2%/1h:linear:" + weights)
-	fatal.If(t, err)
+	x := fatal.Value(contender.Named("defrag=2%/1h:linear:" + weights))(t)
 	if o := x.Origin; o.File != weights || o.Policy != "defrag=2%/1h:linear:" {
 		t.Errorf("%+v", o)
 	}
@@ -239,15 +225,12 @@ func TestOriginOfDefrag(t *testing.T) {
 // started returns a simulator of a scenario.
 func started(t *testing.T, name string) *sim.Env {
 	t.Helper()
-	s, err := eval.Find(name)
-	fatal.If(t, err)
+	s := fatal.Value(eval.Find(name))(t)
 	c := s.Config
 	if c.Nodes.Min > 8 {
 		c.Nodes = sim.IntRange{Min: 6, Max: 6}
 	}
-	env, err := sim.New(c)
-	fatal.If(t, err)
-	return env
+	return fatal.Value(sim.New(c))(t)
 }
 
 // total plays an episode and returns the sum of the costs after its placements.
@@ -255,14 +238,13 @@ func total(t *testing.T, env *sim.Env, seed uint64, decide eval.Decide) float64 
 	t.Helper()
 	var sum float64
 	first := true
-	o, err := eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
+	o := fatal.Value(eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
 		if !first {
 			sum += env.Cost()
 		}
 		first = false
 		return decide(env)
-	})
-	fatal.If(t, err)
+	}))(t)
 	return sum + o.Cost
 }
 

@@ -33,9 +33,7 @@ func needNumPy(t *testing.T) {
 
 func find(t *testing.T, name string) eval.Scenario {
 	t.Helper()
-	s, err := eval.Find(name)
-	fatal.If(t, err)
-	return s
+	return fatal.Value(eval.Find(name))(t)
 }
 
 // policyOf returns a policy in a file with this text.
@@ -43,9 +41,7 @@ func policyOf(t *testing.T, text string) eval.Contender {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "policy.py")
 	fatal.If(t, os.WriteFile(file, []byte(text), 0o600))
-	x, err := contender.PythonFile(file)
-	fatal.If(t, err)
-	return x
+	return fatal.Value(contender.PythonFile(file))(t)
 }
 
 // A rule in Python has the same outcomes as in Go, in every metric and to the last bit.
@@ -53,14 +49,12 @@ func TestAgrees(t *testing.T) {
 	needNumPy(t)
 	weights := filepath.Join(t.TempDir(), "least.json")
 	fatal.If(t, os.WriteFile(weights, []byte(`{"name": "least", "weights": {"used": -1}}`), 0o600))
-	all, err := contender.List([]string{"python:testdata/least.py", "linear:" + weights}, nil)
-	fatal.If(t, err)
+	all := fatal.Value(contender.List([]string{"python:testdata/least.py", "linear:" + weights}, nil))(t)
 	for _, name := range []string{"small8", "mixed", "lossy"} {
 		s := find(t, name)
 		done, watched := 0, 0
 		all[0].Observe = func(uint64) eval.Observer { return count{&watched} }
-		c, err := eval.Compare(t.Context(), s, all, []uint64{1, 2, 3}, func(n, _ int) { done = n })
-		fatal.If(t, err)
+		c := fatal.Value(eval.Compare(t.Context(), s, all, []uint64{1, 2, 3}, func(n, _ int) { done = n }))(t)
 		if d := cmp.Diff(c.Results[1].Outcomes, c.Results[0].Outcomes); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}

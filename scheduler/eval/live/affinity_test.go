@@ -19,11 +19,9 @@ import (
 // The candidates of the simulator are those nodes with room whose labels upstream's node affinity matches, also for the selectors and the
 // required affinity (In, NotIn, Gt) that family-affinity draws; and each pod has a node on an empty cluster.
 func TestCandidatesMeetUpstreamsAffinity(t *testing.T) {
-	s, err := eval.Find("family-affinity")
-	fatal.If(t, err)
+	s := fatal.Value(eval.Find("family-affinity"))(t)
 	operators := map[string]int{}
-	env, err := sim.New(s.Config)
-	fatal.If(t, err)
+	env := fatal.Value(sim.New(s.Config))(t)
 	for seed := range uint64(12) {
 		fatal.If(t, env.Reset(seed))
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -37,8 +35,7 @@ func TestCandidatesMeetUpstreamsAffinity(t *testing.T) {
 			required := nodeaffinity.GetRequiredNodeAffinity(live.Pod("p", "s", a.Pod))
 			fits := 0
 			for _, n := range empty {
-				ok, err := required.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}})
-				fatal.If(t, err)
+				ok := fatal.Value(required.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}))(t)
 				matches[key] = append(matches[key], ok)
 				if ok && n.Tolerated(a.Pod.Tolerations) && a.Pod.Requests.Within(n.Allocatable) {
 					fits++

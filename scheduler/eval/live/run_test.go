@@ -71,8 +71,7 @@ const seed = 14
 
 func contender(t *testing.T, name string, p server.Profile) live.Contender {
 	t.Helper()
-	h, err := heuristic.Find(name)
-	fatal.If(t, err)
+	h := fatal.Value(heuristic.Find(name))(t)
 	p.SchedulerName = name
 	return live.Contender{Contender: eval.Contender{Name: h.Name, New: h.New, RandomTies: h.RandomTies}, Profile: p}
 }
@@ -88,8 +87,7 @@ func TestClusterAgreesWithSimulator(t *testing.T) {
 
 // The same with GPU devices, which a policy and a network choose and the pods' annotations record, on a trace.
 func TestClusterAgreesOnDevices(t *testing.T) {
-	network, err := sources.Named("gpu-gnn")
-	fatal.If(t, err)
+	network := fatal.Value(sources.Named("gpu-gnn"))(t)
 	got := agrees(t, live.Config{Scenario: trace(t), Contenders: []live.Contender{
 		contender(t, "fgd", server.Profile{Args: server.Args{Policy: "fgd"}}),
 		{Contender: network, Profile: server.Profile{SchedulerName: "gpu-gnn", Args: server.Args{Variant: "gpu-gnn"}}},
@@ -139,14 +137,11 @@ func stockContenders(t *testing.T) (contenders []live.Contender) {
 		[]stock.Point{{Utilization: 0, Score: 4}, {Utilization: 50, Score: 10}, {Utilization: 100, Score: 1}}
 	packed.Strategy, packed.NoDefaultSpread, packed.Weights.Balanced = stock.MostAllocated, true, 0
 	for name, profile := range map[string]stock.Profile{"least": p, "shaped": shaped, "packed": packed} {
-		text, err := server.WriteStockConfig(profile, "a test")
-		fatal.If(t, err)
+		text := fatal.Value(server.WriteStockConfig(profile, "a test"))(t)
 		path := filepath.Join(t.TempDir(), name+".yaml")
 		fatal.If(t, os.WriteFile(path, text, 0o600))
-		read, err := server.ReadStockConfig(path)
-		fatal.If(t, err)
-		ours, err := stock.New(name, read)
-		fatal.If(t, err)
+		read := fatal.Value(server.ReadStockConfig(path))(t)
+		ours := fatal.Value(stock.New(name, read))(t)
 		contenders = append(contenders, live.Contender{
 			Contender: eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return ours }, RandomTies: true},
 			Profile:   server.Profile{SchedulerName: name, Stock: &read, Args: server.Args{Variant: server.DefaultProfile}},
@@ -159,8 +154,7 @@ func stockContenders(t *testing.T) (contenders []live.Contender) {
 func agrees(t *testing.T, c live.Config) []live.Trial {
 	c.Seeds, c.Launcher = []uint64{seed}, inprocess.Launcher{}
 	c.Progress = func(float64, string) {}
-	r, err := live.Run(t.Context(), c)
-	fatal.If(t, err)
+	r := fatal.Value(live.Run(t.Context(), c))(t)
 	for _, got := range r.Trials {
 		counts := got.Policy == "mig:value" // the pods that arrive, and the simulator knows the mix
 		if got.Placed < 10 || got.Best != got.Placed && !counts || got.Simulated.Unscheduled == 0 {

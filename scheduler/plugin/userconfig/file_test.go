@@ -29,8 +29,7 @@ func file(t *testing.T, content string) string {
 // What it refuses is the user's fault.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"full.yaml", "smallest.yaml"} {
-		b, err := os.ReadFile(filepath.Join("..", "..", "server", "testdata", name))
-		fatal.If(f, err)
+		b := fatal.Value(os.ReadFile(filepath.Join("..", "..", "server", "testdata", name)))(f)
 		f.Add(b)
 	}
 	f.Add([]byte(header))
@@ -44,8 +43,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		text, err := file.YAMLFor("/given")
-		fatal.If(t, err)
+		text := fatal.Value(file.YAMLFor("/given"))(t)
 		again, err := parse("f", text)
 		if err != nil || again.Kubeconfig() != "/given" || !slices.Equal(again.SchedulerNames(), file.SchedulerNames()) {
 			t.Fatalf("not the same after a round trip: %v\n%s", err, text)
@@ -82,10 +80,8 @@ func TestRead(t *testing.T) {
 // Profiling is off unless the file turns it on.
 func TestFileTurnsProfilingOff(t *testing.T) {
 	for text, want := range map[string]bool{"": false, "enableProfiling: false\n": false, "enableProfiling: true\n": true} {
-		f, err := parse("f", []byte(header+text))
-		fatal.If(t, err)
-		y, err := f.YAMLFor("/given")
-		fatal.If(t, err)
+		f := fatal.Value(parse("f", []byte(header+text)))(t)
+		y := fatal.Value(f.YAMLFor("/given"))(t)
 		var k schedulerconfig.KubeSchedulerConfiguration
 		fatal.If(t, yaml.UnmarshalStrict(y, &k))
 		if k.EnableProfiling == nil || *k.EnableProfiling != want {
@@ -145,10 +141,8 @@ func TestElection(t *testing.T) {
 		"leaderElection: {leaderElect: false}\n": {false, LeaseName},
 		"leaderElection: {leaderElect: true, resourceName: mine}\n": {true, "mine"},
 	} {
-		f, err := parse("f", []byte(header+text))
-		fatal.If(t, err)
-		y, err := f.YAMLFor("")
-		fatal.If(t, err)
+		f := fatal.Value(parse("f", []byte(header+text)))(t)
+		y := fatal.Value(f.YAMLFor(""))(t)
 		var k schedulerconfig.KubeSchedulerConfiguration
 		fatal.If(t, yaml.UnmarshalStrict(y, &k))
 		if f.Elects() != want.elects || k.LeaderElection.ResourceName != want.lease {

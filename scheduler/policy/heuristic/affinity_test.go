@@ -38,8 +38,7 @@ func TestAffinity(t *testing.T) {
 		"rack": {0, 0, 200, 200, 0, 0},
 		"zone": {200, 200, 200, 200, 0, 0},
 	} {
-		h, err := Find("affinity:" + topology)
-		fatal.If(t, err)
+		h := fatal.Value(Find("affinity:" + topology))(t)
 		p, s := h.New(policy.Setting{}), talking()
 		if _, upstream := p.(policy.Upstream); !upstream || p.Name() != h.Name {
 			t.Errorf("%s is %v, upstream: %v", h.Name, p.Name(), upstream)
@@ -66,8 +65,7 @@ func TestAffinity(t *testing.T) {
 
 // Greedy for traffic scores a candidate by what the cost falls if the pod is placed there, and changes nothing.
 func TestGreedySeesTheMatrix(t *testing.T) {
-	mix, err := objective.Parse("traffic=1,overload=0.5")
-	fatal.If(t, err)
+	mix := fatal.Value(objective.Parse("traffic=1,overload=0.5"))(t)
 	s, r := talking(), rand.New(rand.NewPCG(1, 1))
 	rows := []int32{0, 1, 2, 3, 4, 5}
 	before := s.Nodes[0].Traffic.Flows

@@ -15,8 +15,7 @@ func TestAhead(t *testing.T) {
 	pod, rows := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1600, Memory: 1 << 30}}, []int32{0, 1, 2, 3, 4, 5}
 	scores := func(name string, s *cluster.Snapshot) []float32 {
 		t.Helper()
-		h, err := Find(name)
-		fatal.If(t, err)
+		h := fatal.Value(Find(name))(t)
 		p, out := h.New(policy.Setting{}), make([]float32, len(rows))
 		if p.Name() != name || h.Name != name {
 			t.Errorf("%s is called %s and %s", name, h.Name, p.Name())

@@ -14,8 +14,7 @@ import (
 // The help, from which docs/reference/policies.md is made, says which weights a recorded command reproduces.
 func TestHowWeightsCameAbout(t *testing.T) {
 	for _, name := range linear.TunedNames() {
-		h, err := Find(name)
-		fatal.If(t, err)
+		h := fatal.Value(Find(name))(t)
 		recorded := linear.Tuned(name).Tuning != nil
 		if !strings.Contains(h.About, "tuned by the cross-entropy method") || strings.Contains(h.About, "not recorded") == recorded {
 			t.Errorf("%s, recorded %v: %s", name, recorded, h.About)

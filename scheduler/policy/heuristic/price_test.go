@@ -19,10 +19,8 @@ import (
 
 // keepers are the policies that keep room: the rules, and the network that sets prices as price does.
 func keepers(t testing.TB) []Heuristic {
-	c, err := checkpoint.Shipped("gnn")
-	fatal.If(t, err)
-	net, err := infer.New(c)
-	fatal.If(t, err)
+	c := fatal.Value(checkpoint.Shipped("gnn"))(t)
+	net := fatal.Value(infer.New(c))(t)
 	network := Heuristic{Name: "gnn", New: func(policy.Setting) policy.Policy { return neural.New("gnn", net, nil) }}
 	return []Heuristic{price, reserve, network}
 }

@@ -59,8 +59,7 @@ func TestEnergyFeature(t *testing.T) {
 	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Pods: 1}}
 	weights := make([]float64, len(Features))
 	weights[energyFeature] = 1
-	p, err := New("energy", weights)
-	fatal.If(t, err)
+	p := fatal.Value(New("energy", weights))(t)
 	scores := make([]float32, 2)
 	fatal.If(t, p.Score(s, pod, []int32{0, 1}, scores))
 	if want := []float32{-(28 - 5) / 200., -20 / 200.}; math.Abs(float64(scores[0]-want[0])) > 1e-6 ||
@@ -114,8 +113,7 @@ func TestLinearFile(t *testing.T) {
 	want.Tuning = &Tuning{Command: "gnnsched tune", Version: "v", Scenario: "family", Seed: 3, Generations: 16, HeldOut: &HeldOut{
 		FirstSeed: 1, Episodes: 20, Means: map[string]map[string]float64{"tuned": {"cost": 0.5}},
 	}}
-	text, err := json.Marshal(want)
-	fatal.If(t, err)
+	text := fatal.Value(json.Marshal(want))(t)
 	again, err := parse(text)
 	if err != nil || again.Name() != "linear" {
 		t.Fatal(again, err)
@@ -146,8 +144,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := json.Marshal(l)
-		fatal.If(t, err)
+		again := fatal.Value(json.Marshal(l))(t)
 		if _, err := parse(again); err != nil {
 			t.Fatalf("%s: %v", again, err)
 		}

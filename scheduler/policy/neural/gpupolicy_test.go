@@ -22,9 +22,7 @@ import (
 
 func gpuNetwork(t testing.TB, head checkpoint.Head) *infer.Network {
 	a := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: head, Hidden: 8}
-	net, err := infer.New(checkpoint.Random(a, rand.New(rand.NewPCG(1, 2))))
-	fatal.If(t, err)
-	return net
+	return fatal.Value(infer.New(checkpoint.Random(a, rand.New(rand.NewPCG(1, 2)))))(t)
 }
 
 var gpuDemand = []fragmentation.Demand{

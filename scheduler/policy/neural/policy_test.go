@@ -17,9 +17,7 @@ import (
 func network(t testing.TB, e checkpoint.Encoder, features ...string) *infer.Network {
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: 32, Features: features},
 		rand.New(rand.NewPCG(1, 2)))
-	n, err := infer.New(c)
-	fatal.If(t, err)
-	return n
+	return fatal.Value(infer.New(c))(t)
 }
 
 // A policy that has scored many snapshots gives the scores of a new policy.

@@ -24,8 +24,7 @@ func scale(c *checkpoint.Checkpoint, by float32) *checkpoint.Checkpoint {
 // All networks that the program carries and untrained ones pass; those whose passes overflow do not.
 func TestTry(t *testing.T) {
 	for _, name := range checkpoint.ShippedNames() {
-		c, err := checkpoint.Shipped(name)
-		fatal.If(t, err)
+		c := fatal.Value(checkpoint.Shipped(name))(t)
 		if err := Try(c); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -32,8 +32,7 @@ func TestUntrainedResidualIsTheRule(t *testing.T) {
 
 // The shipped rule is the linear policy with other weights where it learned, and not on clusters that are larger.
 func TestShippedRuleIsLinearOnLargeClusters(t *testing.T) {
-	c, err := checkpoint.Shipped("rule")
-	fatal.If(t, err)
+	c := fatal.Value(checkpoint.Shipped("rule"))(t)
 	for scenario, want := range map[string]float64{"large500": 1, "jobs": 0} {
 		if part := followed(t, c, scenario); part != want {
 			t.Errorf("on %s the scores are linear's in %v of the decisions, want %v", scenario, part, want)
@@ -45,12 +44,9 @@ func TestShippedRuleIsLinearOnLargeClusters(t *testing.T) {
 func followed(t *testing.T, c *checkpoint.Checkpoint, scenario string) float64 {
 	t.Helper()
 	rule := linear.Tuned("linear")
-	net, err := infer.New(c)
-	fatal.If(t, err)
-	s, err := eval.Find(scenario)
-	fatal.If(t, err)
-	env, err := sim.New(s.Config)
-	fatal.If(t, err)
+	net := fatal.Value(infer.New(c))(t)
+	s := fatal.Value(eval.Find(scenario))(t)
+	env := fatal.Value(sim.New(s.Config))(t)
 	fatal.If(t, env.Reset(1))
 	p := neural.New("residual", net, nil)
 	same, all := 0., 0.

@@ -43,8 +43,7 @@ func TestKeptUsageIsExact(t *testing.T) {
 						t.Fatalf("candidate %d: kept %v, computed anew %v", i, row, whole.CandidateRow(i))
 					}
 				}
-				out, err := net.NewSession().Score(whole, nil)
-				fatal.If(t, err)
+				out := fatal.Value(net.NewSession().Score(whole, nil))(t)
 				kept := policytest.Scores(t, old, s, pod, candidates)
 				policytest.Near(t, kept, policytest.Scores(t, New("new", net, nil), s, pod, candidates))
 				nearWithin(t, kept, out.Scores, 5e-5*largest(whole.CandidateX))

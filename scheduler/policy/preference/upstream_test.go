@@ -37,8 +37,7 @@ const ownerLabel = "app"
 // upstream's default weights and arguments. Pods of the owners web and db belong to a Service.
 func upstream(t *testing.T, sees fwk.SharedLister) framework.Framework {
 	metrics.Register()
-	cfg, err := configlatest.Default()
-	fatal.If(t, err)
+	cfg := fatal.Value(configlatest.Default())(t)
 	profile := cfg.Profiles[0]
 	weights := map[string]int32{}
 	for _, p := range profile.Plugins.MultiPoint.Enabled {
@@ -60,9 +59,8 @@ func upstream(t *testing.T, sees fwk.SharedLister) framework.Framework {
 			Spec: v1.ServiceSpec{Selector: map[string]string{ownerLabel: owner}}}
 		fatal.If(t, services.Add(s))
 	}
-	f, err := fwkruntime.NewFramework(t.Context(), plugins.NewInTreeRegistry(), &profile,
-		fwkruntime.WithClientSet(client), fwkruntime.WithInformerFactory(informed), fwkruntime.WithSnapshotSharedLister(sees))
-	fatal.If(t, err)
+	f := fatal.Value(fwkruntime.NewFramework(t.Context(), plugins.NewInTreeRegistry(), &profile,
+		fwkruntime.WithClientSet(client), fwkruntime.WithInformerFactory(informed), fwkruntime.WithSnapshotSharedLister(sees)))(t)
 	return f
 }
 
@@ -149,8 +147,7 @@ func TestSumsAreUpstreams(t *testing.T) {
 		sees.Snapshot = cache.NewSnapshot(pods, nodes)
 		var infos []fwk.NodeInfo
 		for _, row := range d.candidates {
-			info, err := sees.NodeInfos().Get(d.nodes[row].Name)
-			fatal.If(t, err)
+			info := fatal.Value(sees.NodeInfos().Get(d.nodes[row].Name))(t)
 			infos = append(infos, info)
 		}
 		var want []int64

@@ -215,8 +215,7 @@ func beginOf(i int) time.Time { return t0.Add(time.Duration(i) * 2 * time.Hour) 
 // summary returns a record's rows as text, with times in seconds from the begin.
 func summary(t *testing.T, dir string, begin time.Time) (out []string) {
 	t.Helper()
-	r, err := record.Open(dir)
-	fatal.If(t, err)
+	r := fatal.Value(record.Open(dir))(t)
 	sec := func(ms int64) int64 { return ms/1000 - begin.Unix() }
 	pods, err := r.Pods()
 	for _, p := range pods {
@@ -254,17 +253,14 @@ func checkCases(t *testing.T, client *promapi.Client) {
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "r.record")
-			w, err := record.Create(dir, record.Options{})
-			fatal.If(t, err)
+			w := fatal.Value(record.Create(dir, record.Options{}))(t)
 			conf := config(client, w)
 			conf.From, conf.To = beginOf(i), beginOf(i).Add(10*time.Minute)
 			if c.chunk > 0 {
 				conf.Chunk = c.chunk
 			}
 			got, err := Read(t.Context(), conf)
-			if _, err := w.Close(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.Value(w.Close())(t)
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Errorf("%v, want %q", err, c.err)

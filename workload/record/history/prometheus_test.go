@@ -169,8 +169,7 @@ func program(t *testing.T, name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
-	path, err := filepath.Abs("../../../.cache/prometheus/usr/bin/" + name)
-	fatal.If(t, err)
+	path := fatal.Value(filepath.Abs("../../../.cache/prometheus/usr/bin/" + name))(t)
 	if _, err := os.Stat(path); err != nil {
 		t.Skip("prometheus is not installed: run make prometheus, or install Debian's package")
 	}
@@ -196,8 +195,7 @@ func installed(t *testing.T, past exposition) string {
 	}
 	c := exec.Command(program(t, "prometheus"), "--config.file="+write("c.yml", ""),
 		"--storage.tsdb.path="+data, "--storage.tsdb.retention.time=100y", "--web.listen-address=127.0.0.1:0")
-	log, err := c.StderrPipe()
-	fatal.If(t, err)
+	log := fatal.Value(c.StderrPipe())(t)
 	fatal.If(t, c.Start())
 	t.Cleanup(func() {
 		_ = c.Process.Signal(os.Interrupt)
@@ -227,8 +225,7 @@ func awaitReady(t *testing.T, address string) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	for {
-		r, err := client.Get(address + "/-/ready")
-		fatal.If(t, err)
+		r := fatal.Value(client.Get(address + "/-/ready"))(t)
 		_ = r.Body.Close()
 		if r.StatusCode == http.StatusOK {
 			return
@@ -323,8 +320,7 @@ func oneLineASeries(text string) string {
 
 func clientOf(t *testing.T, url string) *promapi.Client {
 	t.Helper()
-	client, err := promapi.New(promapi.Server{Address: url})
-	fatal.If(t, err)
+	client := fatal.Value(promapi.New(promapi.Server{Address: url}))(t)
 	t.Cleanup(client.HTTP.CloseIdleConnections)
 	return client
 }

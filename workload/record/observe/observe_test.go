@@ -134,17 +134,14 @@ func TestAbsurdAmounts(t *testing.T) {
 	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
 		"cpu": resource.MustParse("9E"), "memory": resource.MustParse("9E"), "nvidia.com/gpu": resource.MustParse("9E"),
 	}
-	w, err := record.Create(t.TempDir()+"/r", record.Options{})
-	fatal.If(t, err)
+	w := fatal.Value(record.Create(t.TempDir()+"/r", record.Options{}))(t)
 	f := NewFollower(Config{Out: w, Now: func() int64 { return 5 * second }})
 	f.Pod(p, true)
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: p.Spec.Containers[0].Resources.Requests},
 	}
 	f.Node(n)
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(w.Close())(t)
 }
 
 // A pod's way: it arrives, is bound, ends, and is deleted. Within the second that the API names, the follower's clock counts.
@@ -306,8 +303,7 @@ const printed = `{"apiVersion":"v1","kind":"List","items":[
 // read reads a file of a time.
 func read(t *testing.T, text string, at int64) File {
 	t.Helper()
-	o, err := ReadObjects(strings.NewReader(text), "f")
-	fatal.If(t, err)
+	o := fatal.Value(ReadObjects(strings.NewReader(text), "f"))(t)
 	return File{Objects: o, Path: "f", At: at}
 }
 

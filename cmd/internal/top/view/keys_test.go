@@ -319,8 +319,7 @@ func TestDocumentedKeys(t *testing.T) {
 		parts["keys screen "+name] = "```\n" + s.excerpt() + "```\n"
 	}
 	path := filepath.Join("..", "..", "..", "..", "docs", "reference", "ktop.md")
-	text, err := os.ReadFile(path)
-	fatal.If(t, err)
+	text := fatal.Value(os.ReadFile(path))(t)
 	page := string(text)
 	for name, want := range parts {
 		begin := "<!-- generated: " + name + " -->\n"
