@@ -36,7 +36,6 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/defrag"
 	"gnnsched/scheduler/plugin/userconfig"
@@ -52,9 +51,8 @@ func TestPlainManifests(t *testing.T) {
 	for _, mode := range modes() {
 		o := with()
 		o.Mode = mode
-		text, err := Render(o)
-		fatal.If(t, err)
-		golden.Check(t, "../"+mode+".yaml", string(text))
+		text := fatal.Value(Render(o))(t)
+		fatal.Golden(t, "../"+mode+".yaml", string(text))
 	}
 }
 
@@ -79,16 +77,14 @@ var variants = map[string][]string{
 
 // Every object has only fields of its kind, and restricted pod security admits every pod.
 func TestVariants(t *testing.T) {
-	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	fatal.If(t, err)
+	evaluator := fatal.Value(policy.NewEvaluator(policy.DefaultChecks(), nil))(t)
 	plain, err := Render(with())
 	fatal.If(t, err)
 	restricted := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
 	for name, set := range variants {
 		t.Run(name, func(t *testing.T) {
-			text, err := Render(with(set...))
-			fatal.If(t, err)
-			golden.Check(t, strings.ReplaceAll(name, " ", "-")+".txt", changed(plain, text))
+			text := fatal.Value(Render(with(set...)))(t)
+			fatal.Golden(t, strings.ReplaceAll(name, " ", "-")+".txt", changed(plain, text))
 			d := find[*appsv1.Deployment](t, text)
 			pod := d.Spec.Template
 			for _, r := range evaluator.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec) {
@@ -160,8 +156,7 @@ func objects(t *testing.T, text []byte) (out []runtime.Object) {
 
 // The rights do not exceed upstream's scheduler's, except for those listed here.
 func TestRights(t *testing.T) {
-	text, err := Render(with("usage.source=metrics.k8s.io"))
-	fatal.If(t, err)
+	text := fatal.Value(Render(with("usage.source=metrics.k8s.io")))(t)
 	var upstream []rbacv1.PolicyRule
 	for _, r := range bootstrappolicy.ClusterRoles() {
 		if r.Name == "system:kube-scheduler" || r.Name == "system:volume-scheduler" {
@@ -202,22 +197,18 @@ func TestRights(t *testing.T) {
 // The defragmenter has the rights that its command prints, restricted pod security admits it, and no
 // label of it is one of the scheduler's selector.
 func TestDefrag(t *testing.T) {
-	plain, err := Render(with())
-	fatal.If(t, err)
-	text, err := Render(with("defrag.enabled=true", "defrag.args={--every=1h,--between=02:00-05:00}"))
-	fatal.If(t, err)
+	plain := fatal.Value(Render(with()))(t)
+	text := fatal.Value(Render(with("defrag.enabled=true", "defrag.args={--every=1h,--between=02:00-05:00}")))(t)
 	own := bytes.Join(slices.DeleteFunc(bytes.Split(text, []byte("\n---\n")),
 		func(doc []byte) bool { return !bytes.Contains(doc, []byte("gnnsched-defrag")) }), []byte("\n---\n"))
-	printed, err := defrag.RBAC(true)
-	fatal.If(t, err)
+	printed := fatal.Value(defrag.RBAC(true))(t)
 	role, want := find[*rbacv1.ClusterRole](t, own), find[*rbacv1.ClusterRole](t, printed)
 	if !reflect.DeepEqual(role.Rules, want.Rules) {
 		t.Errorf("rights\n%v\nwant\n%v", asText(t, role.Rules), asText(t, want.Rules))
 	}
 	d := find[*appsv1.Deployment](t, own)
 	pod := d.Spec.Template
-	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	fatal.If(t, err)
+	evaluator := fatal.Value(policy.NewEvaluator(policy.DefaultChecks(), nil))(t)
 	for _, r := range evaluator.EvaluatePod(podsecurity.LevelVersion{Level: podsecurity.LevelRestricted,
 		Version: podsecurity.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
 		if !r.Allowed {
@@ -240,8 +231,7 @@ func TestDefrag(t *testing.T) {
 func asText(t *testing.T, rules []rbacv1.PolicyRule) (out []string) {
 	t.Helper()
 	for _, r := range rules {
-		text, err := json.Marshal(r)
-		fatal.If(t, err)
+		text := fatal.Value(json.Marshal(r))(t)
 		out = append(out, string(text))
 	}
 	slices.Sort(out)
@@ -294,8 +284,7 @@ func TestMarks(t *testing.T) {
 
 // A node with a single replica can be drained.
 func TestOneReplicaCanBeEvicted(t *testing.T) {
-	text, err := Render(with("replicas=1"))
-	fatal.If(t, err)
+	text := fatal.Value(Render(with("replicas=1")))(t)
 	if b := find[*policyv1.PodDisruptionBudget](t, text).Spec; b.MinAvailable != nil || b.MaxUnavailable.IntValue() < 1 {
 		t.Errorf("the budget is %+v", b)
 	}
@@ -306,8 +295,7 @@ func TestLint(t *testing.T) {
 	l := support.Linter{ChartDir: chartFolder}
 	rules.Chartfile(&l)
 	rules.ValuesWithOverrides(&l, nil)
-	version, err := chartutil.ParseKubeVersion(kubeVersion)
-	fatal.If(t, err)
+	version := fatal.Value(chartutil.ParseKubeVersion(kubeVersion))(t)
 	rules.TemplatesWithKubeVersion(&l, nil, "gnnsched", version)
 	for _, m := range l.Messages {
 		if m.Severity >= support.WarningSev {
@@ -318,10 +306,8 @@ func TestLint(t *testing.T) {
 
 // The program embeds every file of the chart.
 func TestEmbedded(t *testing.T) {
-	c, err := load()
-	fatal.If(t, err)
-	on, err := filepath.Glob(filepath.Join(chartFolder, "templates", "*"))
-	fatal.If(t, err)
+	c := fatal.Value(load())(t)
+	on := fatal.Value(filepath.Glob(filepath.Join(chartFolder, "templates", "*")))(t)
 	if len(c.Templates) != len(on) || c.Schema == nil || len(c.Values) == 0 {
 		t.Errorf("%d templates, want %d; schema %t; %d values", len(c.Templates), len(on), c.Schema != nil, len(c.Values))
 	}
@@ -335,8 +321,7 @@ func TestValueFiles(t *testing.T) {
 	))
 	o := with("image=registry.example/a:b")
 	o.ValueFiles = []string{first, second}
-	text, err := Render(o)
-	fatal.If(t, err)
+	text := fatal.Value(Render(o))(t)
 	d := find[*appsv1.Deployment](t, text)
 	if *d.Spec.Replicas != 4 || d.Spec.Template.Spec.Containers[0].Args[0] != "rundqn" ||
 		d.Spec.Template.Spec.Containers[0].Image != "registry.example/a:b" {
@@ -469,15 +454,12 @@ func safeDeployment(text []byte) (*appsv1.Deployment, error) {
 // The processes of compute.yaml are a Job and Deployments that restricted pod security admits, and no label of theirs is one of the
 // scheduler's selector.
 func TestCompute(t *testing.T) {
-	plain, err := Render(with())
-	fatal.If(t, err)
+	plain := fatal.Value(Render(with()))(t)
 	o := with()
 	o.ValueFiles = []string{"compute.yaml"}
-	text, err := Render(o)
-	fatal.If(t, err)
-	golden.Check(t, "compute.txt", changed(plain, text))
-	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	fatal.If(t, err)
+	text := fatal.Value(Render(o))(t)
+	fatal.Golden(t, "compute.txt", changed(plain, text))
+	evaluator := fatal.Value(policy.NewEvaluator(policy.DefaultChecks(), nil))(t)
 	taken := labels.SelectorFromSet(find[*appsv1.Deployment](t, plain).Spec.Selector.MatchLabels)
 	pods := map[string]corev1.PodTemplateSpec{"evaluation": find[*batchv1.Job](t, text).Spec.Template}
 	for _, o := range objects(t, text) {
@@ -499,8 +481,7 @@ func TestCompute(t *testing.T) {
 	if len(pods) != 2 {
 		t.Errorf("%d kinds of pods", len(pods))
 	}
-	none, err := Render(with("compute[0].name=a", "compute[0].kind=Job", "compute[0].args={work}", "compute[0].replicas=0"))
-	fatal.If(t, err)
+	none := fatal.Value(Render(with("compute[0].name=a", "compute[0].kind=Job", "compute[0].args={work}", "compute[0].replicas=0")))(t)
 	if n := find[*batchv1.Job](t, none).Spec.Parallelism; *n != 0 {
 		t.Errorf("%d pods instead of none", *n)
 	}

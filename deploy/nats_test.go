@@ -75,8 +75,7 @@ func (v *violations) taken() string {
 // users serves the accounts of nats.yaml, with passwords in place of certificates.
 func users(t *testing.T) (url string, refused *violations) {
 	t.Helper()
-	text, err := os.ReadFile("nats.yaml")
-	fatal.If(t, err)
+	text := fatal.Value(os.ReadFile("nats.yaml"))(t)
 	var values struct {
 		Config struct{ Merge map[string]any }
 	}
@@ -93,11 +92,9 @@ func users(t *testing.T) (url string, refused *violations) {
 	encoder.SetEscapeHTML(false) // the server does not know \u003e
 	file := filepath.Join(t.TempDir(), "nats.conf")
 	fatal.If(t, errors.Join(encoder.Encode(merge), os.WriteFile(file, config.Bytes(), 0o600)))
-	o, err := server.ProcessConfigFile(file)
-	fatal.If(t, err)
+	o := fatal.Value(server.ProcessConfigFile(file))(t)
 	o.NoSigs = true
-	s, err := server.NewServer(o)
-	fatal.If(t, err)
+	s := fatal.Value(server.NewServer(o))(t)
 	refused = &violations{}
 	s.SetLogger(refused, false, false)
 	s.Start()
@@ -128,8 +125,7 @@ func TestRoles(t *testing.T) {
 		"worker":     {"gnnsched.unit.b.r.u", "$JS.API.STREAM.DELETE.gnnsched-results", "$JS.API.STREAM.PURGE.gnnsched-units"},
 		"evaluation": {"gnnsched.result.r.u"},
 	} {
-		nc, err := nats.Connect(url, as(role))
-		fatal.If(t, err)
+		nc := fatal.Value(nats.Connect(url, as(role)))(t)
 		for _, subject := range subjects {
 			if err := errors.Join(nc.Publish(subject, nil), nc.Flush()); err != nil {
 				t.Error(err)
@@ -145,11 +141,9 @@ func TestRoles(t *testing.T) {
 // play lets a worker compute a unit with data.
 func play(t *testing.T, url string, run *workers.Queue) {
 	t.Helper()
-	q, err := workers.Connect(t.Context(), url, as("worker"))
-	fatal.If(t, err)
+	q := fatal.Value(workers.Connect(t.Context(), url, as("worker")))(t)
 	defer q.Close()
-	program, err := os.Executable()
-	fatal.If(t, err)
+	program := fatal.Value(os.Executable())(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	w := workers.Worker{Queue: q, Name: "w", Slots: 1, Command: []string{"env", "DEPLOY_TEST=child", program}, Limit: time.Minute,

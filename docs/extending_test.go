@@ -36,8 +36,7 @@ type block struct {
 // blocks returns the fenced code blocks of a page.
 func blocks(t *testing.T, page string) (out []block) {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	fatal.If(t, err)
+	text := fatal.Value(os.ReadFile(page))(t)
 	var section string
 	var open *block
 	for line := range strings.Lines(string(text)) {
@@ -86,8 +85,7 @@ func edits(t *testing.T, page string) (content map[string]string, sections map[s
 // once, one after the other.
 func patched(t *testing.T, path string, diff []string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, path))
-	fatal.If(t, err)
+	text := fatal.Value(os.ReadFile(filepath.Join(root, path)))(t)
 	var before, after strings.Builder
 	for _, line := range diff {
 		mark, rest := line[:1], line[1:]+"\n"
@@ -120,8 +118,7 @@ func TestExtending(t *testing.T) {
 	}
 	for _, file := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "go.mod", "go.sum", "go.k136.mod", "go.k136.sum",
 		".dockerignore"} {
-		text, err := os.ReadFile(filepath.Join(root, file))
-		fatal.If(t, err)
+		text := fatal.Value(os.ReadFile(filepath.Join(root, file)))(t)
 		write(t, filepath.Join(module, file), string(text))
 	}
 	packages := []string{"./internal/architecture"}
@@ -211,8 +208,7 @@ func TestPagesNameFolders(t *testing.T) {
 // paths returns the paths of the module in a page: words with a slash that begin with one of the top folders.
 func paths(t *testing.T, page string) (out []string) {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	fatal.If(t, err)
+	text := fatal.Value(os.ReadFile(page))(t)
 	added := map[string]bool{}
 	for _, b := range blocks(t, page) {
 		for _, path := range []string{strings.TrimPrefix(b.lines[0], "// "), strings.TrimPrefix(b.lines[0], "# ")} {

@@ -46,8 +46,7 @@ func pages(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	read := func(path string) {
-		text, err := os.ReadFile(filepath.Join(root, path))
-		fatal.If(t, err)
+		text := fatal.Value(os.ReadFile(filepath.Join(root, path)))(t)
 		out[path] = string(text)
 	}
 	read("README.md")

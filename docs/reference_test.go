@@ -155,7 +155,6 @@ func TestMetricsPage(t *testing.T) {
 // read returns a file by its path from this folder.
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	fatal.If(t, err)
+	text := fatal.Value(os.ReadFile(path))(t)
 	return string(text)
 }

@@ -41,11 +41,9 @@ const patience = 20 * time.Second
 // start starts a cluster and stops it at the end of the test.
 func start(t *testing.T, c Config) (*Cluster, *kubernetes.Clientset) {
 	t.Helper()
-	cl, err := Start(context.Background(), c)
-	fatal.If(t, err)
+	cl := fatal.Value(Start(context.Background(), c))(t)
 	t.Cleanup(func() { stop(t, cl) })
-	cs, err := kubernetes.NewForConfig(cl.REST())
-	fatal.If(t, err)
+	cs := fatal.Value(kubernetes.NewForConfig(cl.REST()))(t)
 	return cl, cs
 }
 
@@ -69,12 +67,10 @@ func runPods(t *testing.T, cs kubernetes.Interface, prefix string) {
 	fatal.If(t, err)
 	pods := cs.CoreV1().Pods("default")
 	for _, n := range nodes.Items {
-		if _, err := pods.Create(ctx, &corev1.Pod{
+		fatal.Value(pods.Create(ctx, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: prefix + n.Name},
 			Spec:       corev1.PodSpec{NodeName: n.Name, Containers: []corev1.Container{{Name: "c", Image: "none"}}},
-		}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		}, metav1.CreateOptions{}))(t)
 	}
 	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		list, err := pods.List(ctx, metav1.ListOptions{})
@@ -132,8 +128,7 @@ func TestCluster(t *testing.T) {
 // checkNodes checks that the nodes are the default ones and ready.
 func checkNodes(t *testing.T, cs kubernetes.Interface) {
 	t.Helper()
-	list, err := cs.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{})
-	fatal.If(t, err)
+	list := fatal.Value(cs.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{}))(t)
 	tainted := 0
 	for _, n := range list.Items {
 		if !nodeReady(&n) {
@@ -162,8 +157,7 @@ func checkAccess(t *testing.T, cl *Cluster) {
 	} {
 		c := cl.REST()
 		change(c)
-		cs, err := kubernetes.NewForConfig(c)
-		fatal.If(t, err)
+		cs := fatal.Value(kubernetes.NewForConfig(c))(t)
 		if _, err := cs.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -195,21 +189,17 @@ func checkOtherNodesAndName(t *testing.T, dir string) {
 		t.Errorf("copy: %v, %v", info.Mode(), err)
 	}
 	rules := clientcmd.ClientConfigLoadingRules{ExplicitPath: copied}
-	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&rules,
-		&clientcmd.ConfigOverrides{CurrentContext: "named"}).ClientConfig()
-	fatal.If(t, err)
+	rc := fatal.Value(clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&rules,
+		&clientcmd.ConfigOverrides{CurrentContext: "named"}).ClientConfig())(t)
 	if host, _, err := net.SplitHostPort(rc.Host[len("https://"):]); err != nil || host != "localhost" {
 		t.Errorf("the kubeconfig says %s", rc.Host)
 	}
-	cs, err := kubernetes.NewForConfig(rc)
-	fatal.If(t, err)
-	list, err := cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	fatal.If(t, err)
+	cs := fatal.Value(kubernetes.NewForConfig(rc))(t)
+	list := fatal.Value(cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{}))(t)
 	if len(list.Items) != 3 {
 		t.Errorf("%d nodes are left", len(list.Items))
 	}
-	n, err := cs.CoreV1().Nodes().Get(ctx, "node-1", metav1.GetOptions{})
-	fatal.If(t, err)
+	n := fatal.Value(cs.CoreV1().Nodes().Get(ctx, "node-1", metav1.GetOptions{}))(t)
 	_, kept := n.Labels["node-role.kubernetes.io/agent"]
 	if kept || n.Labels["gone"] != "agent" || n.Status.Allocatable.Cpu().Value() != 256<<30 || len(n.Spec.Taints) != 1 {
 		t.Errorf("node-1 was not updated: %v, %v, %v", n.Labels, n.Status.Allocatable, n.Spec.Taints)
@@ -295,8 +285,7 @@ func checkLeaks(t *testing.T) {
 func checkSockets(t *testing.T) {
 	t.Helper()
 	mine := map[string]bool{}
-	fds, err := filepath.Glob("/proc/self/fd/*")
-	fatal.If(t, err)
+	fds := fatal.Value(filepath.Glob("/proc/self/fd/*"))(t)
 	for _, fd := range fds {
 		target, err := os.Readlink(fd)
 		if inode, ok := strings.CutPrefix(target, "socket:["); err == nil && ok {
@@ -305,8 +294,7 @@ func checkSockets(t *testing.T) {
 	}
 	listening := 0
 	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6", "/proc/self/net/udp", "/proc/self/net/udp6"} {
-		b, err := os.ReadFile(table)
-		fatal.If(t, err)
+		b := fatal.Value(os.ReadFile(table))(t)
 		for _, line := range strings.Split(string(b), "\n")[1:] {
 			f := strings.Fields(line)
 			const local, state, inode = 1, 3, 9
@@ -329,11 +317,8 @@ func checkSockets(t *testing.T) {
 func loopbackHex(t *testing.T, s string) bool {
 	t.Helper()
 	host, port, _ := strings.Cut(s, ":")
-	b, err := hex.DecodeString(host)
-	fatal.If(t, err)
-	if _, err := strconv.ParseUint(port, 16, 16); err != nil {
-		t.Fatal(err)
-	}
+	b := fatal.Value(hex.DecodeString(host))(t)
+	fatal.Value(strconv.ParseUint(port, 16, 16))(t)
 	if len(b) == 4 {
 		return b[3] == 127 // little endian
 	}

@@ -69,8 +69,7 @@ func startHolder(t *testing.T, dir string, env ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(os.Args[0])
 	c.Env = append(append(os.Environ(), envHolder+"="+dir), env...)
-	out, err := c.StdoutPipe()
-	fatal.If(t, err)
+	out := fatal.Value(c.StdoutPipe())(t)
 	fatal.If(t, c.Start())
 	said := bufio.NewReader(out)
 	if line, err := said.ReadString('\n'); err != nil || line != "held\n" {
@@ -206,8 +205,7 @@ func TestDevices(t *testing.T) {
 	ctx := context.Background()
 	devices := func() map[string]int {
 		t.Helper()
-		list, err := cs.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{})
-		fatal.If(t, err)
+		list := fatal.Value(cs.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{}))(t)
 		out := map[string]int{}
 		for _, s := range list.Items {
 			out[*s.Spec.NodeName] += len(s.Spec.Devices)
@@ -227,16 +225,12 @@ func TestDevices(t *testing.T) {
 	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
 	template.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu",
 		Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: nodepool.DefaultDriver}}}
-	if _, err := cs.ResourceV1().ResourceClaimTemplates("default").Create(ctx, template, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(cs.ResourceV1().ResourceClaimTemplates("default").Create(ctx, template, metav1.CreateOptions{}))(t)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{
 		Containers:     []corev1.Container{{Name: "c", Image: "none"}},
 		ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("gpu")}},
 	}}
-	if _, err := cs.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(cs.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}))(t)
 	fatal.Until(t, "the template's claim", func() error {
 		list, err := cs.ResourceV1().ResourceClaims("default").List(ctx, metav1.ListOptions{})
 		if err == nil && len(list.Items) != 1 {
@@ -247,12 +241,8 @@ func TestDevices(t *testing.T) {
 
 	pools = pools[:1]
 	pools[0].Count, pools[0].Devices[0].Count = 1, 2
-	if _, err := nodepool.Reconcile(ctx, cs, pools); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := nodepool.Publish(ctx, cs, pools); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(nodepool.Reconcile(ctx, cs, pools))(t)
+	fatal.Value(nodepool.Publish(ctx, cs, pools))(t)
 	fatal.Until(t, "the devices of the changed pools", func() error {
 		if got := fmt.Sprint(devices()); got != "map[shared-0:2]" {
 			return errors.New(got)
@@ -329,8 +319,7 @@ func TestOneClusterADirectory(t *testing.T) {
 
 func TestSettingsAndPoolsAreKept(t *testing.T) {
 	path := t.TempDir()
-	d, err := openDir(path)
-	fatal.If(t, err)
+	d := fatal.Value(openDir(path))(t)
 	s, err := d.settings()
 	if err != nil || s.CreatedAt.IsZero() || s.Port != 0 {
 		t.Fatalf("first settings %+v, %v", s, err)
@@ -359,11 +348,8 @@ func TestSettingsAndPoolsAreKept(t *testing.T) {
 
 func TestPurge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cluster")
-	d, err := openDir(path)
-	fatal.If(t, err)
-	if _, err := d.credentials([]string{loopback}); err != nil {
-		t.Fatal(err)
-	}
+	d := fatal.Value(openDir(path))(t)
+	fatal.Value(d.credentials([]string{loopback}))(t)
 	fatal.If(t, d.saveSettings(settings{}))
 	touch(t, d.file(filepath.Join(dirEtcd, "member", "wal")))
 	touch(t, d.file(".unfinished-pools.json-123"))
@@ -419,8 +405,7 @@ func verify(t *testing.T, d *dataDir, creds credentials, host string) error {
 
 func TestCredentialsAreKept(t *testing.T) {
 	d := &dataDir{path: t.TempDir()}
-	first, err := d.credentials([]string{loopback, "localhost"})
-	fatal.If(t, err)
+	first := fatal.Value(d.credentials([]string{loopback, "localhost"}))(t)
 	if len(first.token) != 2*tokenBytes {
 		t.Errorf("token %q", first.token)
 	}
@@ -437,13 +422,11 @@ func TestCredentialsAreKept(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 	}
-	again, err := d.credentials([]string{loopback})
-	fatal.If(t, err)
+	again := fatal.Value(d.credentials([]string{loopback}))(t)
 	if d := cmp.Diff(first, again, cmp.AllowUnexported(credentials{})); d != "" {
 		t.Error(d)
 	}
-	more, err := d.credentials([]string{loopback, "cluster"})
-	fatal.If(t, err)
+	more := fatal.Value(d.credentials([]string{loopback, "cluster"}))(t)
 	if d := cmp.Diff(first, more, cmp.AllowUnexported(credentials{})); d != "" {
 		t.Errorf("a new name changed the authority or the token: %s", d)
 	}
@@ -455,9 +438,7 @@ func TestCredentialsAreKept(t *testing.T) {
 func TestDamagedCredentialsAreErrors(t *testing.T) {
 	for _, name := range []string{fileCAKey, fileServiceAccountKey, fileTokens} {
 		d := &dataDir{path: t.TempDir()}
-		if _, err := d.credentials([]string{loopback}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(d.credentials([]string{loopback}))(t)
 		fatal.If(t, os.WriteFile(d.file(name), []byte("junk"), 0o600))
 		if _, err := d.credentials([]string{loopback}); err == nil {
 			t.Errorf("%s: no error", name)
@@ -465,12 +446,9 @@ func TestDamagedCredentialsAreErrors(t *testing.T) {
 	}
 	// A damaged certificate is replaced.
 	d := &dataDir{path: t.TempDir()}
-	if _, err := d.credentials([]string{loopback}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(d.credentials([]string{loopback}))(t)
 	fatal.If(t, os.WriteFile(d.file(fileServerCert), []byte("junk"), 0o600))
-	creds, err := d.credentials([]string{loopback})
-	fatal.If(t, err)
+	creds := fatal.Value(d.credentials([]string{loopback}))(t)
 	if err := verify(t, d, creds, loopback); err != nil {
 		t.Error(err)
 	}

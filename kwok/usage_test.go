@@ -83,9 +83,8 @@ func createUsing(t testing.TB, cs kubernetes.Interface, name, node string, annot
 // checkTable asks for a table, as kubectl get does.
 func checkTable(t *testing.T, cs *kubernetes.Clientset) {
 	t.Helper()
-	raw, err := cs.RESTClient().Get().AbsPath("/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/model").
-		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
-	fatal.If(t, err)
+	raw := fatal.Value(cs.RESTClient().Get().AbsPath("/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/model").
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context()))(t)
 	var table metav1.Table
 	if err := json.Unmarshal(raw, &table); err != nil || len(table.Rows) != 1 ||
 		fmt.Sprint(table.Rows[0].Cells) != "[model 250m 128Mi 200ms]" {
@@ -116,8 +115,7 @@ func checkUsageAccess(t *testing.T, cl *Cluster) {
 	t.Helper()
 	anonymous := cl.REST()
 	anonymous.BearerToken = ""
-	cs, err := kubernetes.NewForConfig(anonymous)
-	fatal.If(t, err)
+	cs := fatal.Value(kubernetes.NewForConfig(anonymous))(t)
 	for _, path := range []string{"/api/v1/nodes/node-0/proxy/metrics/cadvisor", "/discovery/prometheus",
 		"/apis/metrics.k8s.io/v1beta1/nodes"} {
 		if _, err := cs.RESTClient().Get().AbsPath(path).DoRaw(t.Context()); !apierrors.IsUnauthorized(err) {
@@ -250,8 +248,7 @@ func dashboardQueries(t *testing.T, dir string) (out []string) {
 		t.Fatalf("no dashboards in %s: %v", dir, err)
 	}
 	for _, f := range files {
-		text, err := os.ReadFile(f)
-		fatal.If(t, err)
+		text := fatal.Value(os.ReadFile(f))(t)
 		var board struct {
 			Panels []struct {
 				Targets []struct{ Expr string }

@@ -40,8 +40,7 @@ func drawGenerator(t *rapid.T) Generator {
 func TestPlanFillsToTheTarget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGenerator(t)
-		p, err := g.Plan()
-		fatal.If(t, err)
+		p := fatal.Value(g.Plan())(t)
 		fatal.If(t, p.Validate())
 		fills, used := p.Fills(), g.Used
 		last, fill := Deployment{}, 0
@@ -147,8 +146,7 @@ func TestShapesAreDrawnByWeight(t *testing.T) {
 	g.ReplicasMin, g.ReplicasMax = 1, 1
 	g.Target = Load{1, 1, 1}
 	g.Capacity = cluster.Resources{MilliCPU: 1 << 50, Memory: 1 << 60, Pods: 12_000}
-	p, err := g.Plan()
-	fatal.If(t, err)
+	p := fatal.Value(g.Plan())(t)
 	n := map[string]float64{}
 	for _, s := range p.Steps {
 		n[s.Deployment.Shape.Name]++
@@ -178,8 +176,7 @@ func TestNames(t *testing.T) {
 	g.Fills, g.Target = 1, Load{1, 1, 1}
 	g.ReplicasMin, g.ReplicasMax = 1, 1
 	g.Capacity = cluster.Resources{MilliCPU: 1 << 50, Memory: 1 << 60, Pods: 20_000}
-	p, err := g.Plan()
-	fatal.If(t, err)
+	p := fatal.Value(g.Plan())(t)
 	fatal.If(t, p.Validate())
 	numbered := each.Count(p.Steps[:500], func(s Step) bool { return strings.Count(s.Deployment.Name, "-") > 1 })
 	if numbered > 0 {

@@ -8,22 +8,20 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/workload"
 	"gnnsched/workload/trace"
 )
 
 // The plan of a seed never changes, because results name seeds.
 func TestPlanOfSeed1(t *testing.T) {
-	p, err := workload.Generator{
+	p := fatal.Value(workload.Generator{
 		Seed: 1, Shapes: workload.DefaultShapes(), ReplicasMin: 5, ReplicasMax: 15, Fills: 2,
 		Target:   workload.Load{CPU: 0.03, Memory: 0.03, Pods: 0.03},
 		Capacity: cluster.Resources{MilliCPU: 640_000, Memory: 2560 << 30, Pods: 1100},
-	}.Plan()
-	fatal.If(t, err)
+	}.Plan())(t)
 	var b strings.Builder
 	fatal.If(t, trace.WritePlan(&b, p))
-	golden.Check(t, "plan-seed-1.csv", b.String())
+	fatal.Golden(t, "plan-seed-1.csv", b.String())
 }
 
 // Every shapes file and CSV in docs/reference/scenario-file.md is valid.
@@ -59,8 +57,7 @@ func TestExamplesInTheDocs(t *testing.T) {
 
 // docs/reference/scenario-file.md describes every trace format.
 func TestDocsHaveEveryFormat(t *testing.T) {
-	page, err := os.ReadFile("../docs/reference/scenario-file.md")
-	fatal.If(t, err)
+	page := fatal.Value(os.ReadFile("../docs/reference/scenario-file.md"))(t)
 	for _, name := range []string{"openb", "arrivals", trace.Plan.Name} {
 		if !strings.Contains(string(page), "\n| `"+name+"` |") {
 			t.Errorf("docs/reference/scenario-file.md does not list the trace format %s", name)

@@ -531,21 +531,3 @@ func (s *Shape) UnmarshalJSON(b []byte) error {
 	*s = out
 	return nil
 }
-
-// WriteShapes writes a shapes file, which ReadShapes reads back. Each shape is one line, because a measured series may
-// have thousands of values.
-func WriteShapes(w io.Writer, shapes []Shape) error {
-	var out bytes.Buffer
-	out.WriteString("shapes:\n")
-	for _, s := range shapes {
-		b, err := json.Marshal(s)
-		if err != nil {
-			return err
-		}
-		out.WriteString("- ")
-		out.Write(b)
-		out.WriteByte('\n')
-	}
-	_, err := w.Write(out.Bytes())
-	return err
-}

@@ -17,10 +17,8 @@ import (
 )
 
 func TestExampleShapesFile(t *testing.T) {
-	data, err := os.ReadFile("testdata/shapes.yaml")
-	fatal.If(t, err)
-	got, err := ReadShapes("shapes.yaml", data)
-	fatal.If(t, err)
+	data := fatal.Value(os.ReadFile("testdata/shapes.yaml"))(t)
+	got := fatal.Value(ReadShapes("shapes.yaml", data))(t)
 	want := []Shape{
 		{
 			Name: "frontend", Weight: 3, Labels: map[string]string{"tier": "web"},
@@ -127,8 +125,7 @@ func TestReadShapesReportsAll(t *testing.T) {
 
 func FuzzReadShapes(f *testing.F) {
 	for _, file := range []string{"testdata/shapes.yaml", "shapes_default.yaml"} {
-		data, err := os.ReadFile(file)
-		fatal.If(f, err)
+		data := fatal.Value(os.ReadFile(file))(f)
 		f.Add(data)
 	}
 	f.Add([]byte("shapes: [{name: a, usage: {cpu: {bursts: {high: 2, every: 60, length: 5}}, memory: 1Gi, work: 60}}]"))
@@ -160,8 +157,7 @@ func TestShapeJSON(t *testing.T) {
 		Usage:        &usage.Model{Curves: [usage.Dimensions]usage.Curve{usage.CPU: usage.Constant(0.25)}},
 		NodeSelector: map[string]string{"pool": "gpu"}, Tolerations: []cluster.Toleration{{Key: "gpu", Exists: true, Effect: cluster.NoSchedule}},
 	}
-	b, err := json.Marshal(s)
-	fatal.If(t, err)
+	b := fatal.Value(json.Marshal(s))(t)
 	var again Shape
 	if err := json.Unmarshal(b, &again); err != nil || !cmp.Equal(s, again) {
 		t.Errorf("%s: %v\n%s", b, err, cmp.Diff(s, again))
@@ -207,8 +203,7 @@ func TestRequestsDraw(t *testing.T) {
 	if m, up := mem[10_000], mem[16_826]; math.Abs(m) > 0.04 || math.Abs(up-1) > 0.05 {
 		t.Errorf("median %v, 84th percentile %v", m, up)
 	}
-	b, err := json.Marshal(r)
-	fatal.If(t, err)
+	b := fatal.Value(json.Marshal(r))(t)
 	var again Requests
 	if err := json.Unmarshal(b, &again); err != nil || again != r {
 		t.Errorf("%s became %+v: %v", b, again, err)

@@ -76,8 +76,7 @@ func TestBadInput(t *testing.T) {
 	var large bytes.Buffer
 	fatal.If(t, c.Write(&large))
 	absurd := write(t, "absurd.safetensors", large.Bytes())
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	fatal.If(t, err)
+	l := fatal.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	dead, alive := kubeconfigFor(t, "https://127.0.0.1:1"), kubeconfigFor(t, answering(t))
@@ -206,9 +205,8 @@ func TestBadInput(t *testing.T) {
 func TestBegins(t *testing.T) {
 	elects := server.Config{LeaderElect: true}
 	for text, want := range map[string]string{"": "waiting for the lease", "leaderElection: {leaderElect: false}\n": "scheduling"} {
-		f, err := userconfig.Read(write(t, "config.yaml",
-			[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+text)))
-		fatal.If(t, err)
+		f := fatal.Value(userconfig.Read(write(t, "config.yaml",
+			[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+text))))(t)
 		if got := (request{config: f}).begins(); !strings.HasPrefix(got, want) {
 			t.Errorf("a file with %q: %q", text, got)
 		}

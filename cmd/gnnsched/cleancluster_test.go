@@ -64,8 +64,7 @@ func fakeRemoval(c *fakecluster.Cluster) (r *removal, out, errs *bytes.Buffer) {
 
 func podNames(t *testing.T, c *fakecluster.Cluster) string {
 	t.Helper()
-	l, err := c.Client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
-	fatal.If(t, err)
+	l := fatal.Value(c.Client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{}))(t)
 	names := each.Map(l.Items, func(p corev1.Pod) string { return p.Name })
 	return strings.Join(names, " ")
 }
@@ -202,9 +201,7 @@ func TestRemovalGivesUpWithoutProgress(t *testing.T) {
 
 func TestWindow(t *testing.T) {
 	at := func(text string) time.Time {
-		d, err := time.Parse(time.DateTime, text)
-		fatal.If(t, err)
-		return d
+		return fatal.Value(time.Parse(time.DateTime, text))(t)
 	}
 	for _, c := range []struct {
 		window, now string

@@ -109,9 +109,8 @@ func (s *site) apply(ctx context.Context, manifests []byte, namespace string) er
 // kubeconfig writes a kubeconfig with a token of a service account.
 func (s *site) kubeconfig(t *testing.T, namespace, account string) string {
 	t.Helper()
-	token, err := s.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(),
-		account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	fatal.If(t, err)
+	token := fatal.Value(s.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(),
+		account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))(t)
 	rest, k := s.cluster.REST(), clientcmdapi.NewConfig()
 	k.Clusters["c"] = &clientcmdapi.Cluster{Server: rest.Host, CertificateAuthorityData: rest.CAData}
 	k.AuthInfos["c"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
@@ -141,8 +140,7 @@ func without(t *testing.T, manifests []byte, gone string) []byte {
 			}
 		}
 		role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return len(r.Resources) == 0 })
-		text, err := yaml.Marshal(role)
-		fatal.If(t, err)
+		text := fatal.Value(yaml.Marshal(role))(t)
 		docs[i] = string(text)
 	}
 	if !found {
@@ -197,8 +195,7 @@ func TestDeployed(t *testing.T) {
 // deploy renders manifests into a namespace, takes a resource out of the roles if it is not empty, and applies them.
 func (s *site) deploy(t *testing.T, namespace, set, gone string) {
 	t.Helper()
-	text, err := deploy.Render(deploy.Options{Name: "gnnsched", Namespace: namespace, Set: set})
-	fatal.If(t, err)
+	text := fatal.Value(deploy.Render(deploy.Options{Name: "gnnsched", Namespace: namespace, Set: set}))(t)
 	if gone != "" {
 		text = without(t, text, gone)
 	}
@@ -210,8 +207,7 @@ func (s *site) admitted(t *testing.T, namespace string, want int) {
 	t.Helper()
 	deadline := time.Now().Add(deployedPatience)
 	for {
-		pods, err := s.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
-		fatal.If(t, err)
+		pods := fatal.Value(s.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{}))(t)
 		if len(pods.Items) == want {
 			return
 		}
@@ -251,10 +247,8 @@ func (s *site) testSwitch(t *testing.T) {
 		return pod.Spec.SchedulerName
 	}
 	for name, labels := range map[string]map[string]string{"switched": {"gnnsched.io/scheduler": "gnn"}, "left": nil} {
-		if _, err := s.client.CoreV1().Namespaces().Create(t.Context(),
-			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(s.client.CoreV1().Namespaces().Create(t.Context(),
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{}))(t)
 	}
 	// until the API server knows the policy
 	for deadline := time.Now().Add(deployedPatience); scheduler("switched", "") != "gnn"; time.Sleep(50 * time.Millisecond) {

@@ -45,8 +45,7 @@ type deployed struct {
 // start runs the scheduler of the namespace's Deployment with the rights of its service account, until the test ends.
 func (s *site) start(t *testing.T, namespace string) *deployed {
 	t.Helper()
-	d, err := s.client.AppsV1().Deployments(namespace).Get(t.Context(), "gnnsched", metav1.GetOptions{})
-	fatal.If(t, err)
+	d := fatal.Value(s.client.AppsV1().Deployments(namespace).Get(t.Context(), "gnnsched", metav1.GetOptions{}))(t)
 	out := &deployed{site: s, pod: d.Spec.Template.Spec, port: freePort(t), log: filepath.Join(s.folder(t), "rungnn.log")}
 	args := []string{"gnnsched"}
 	for _, a := range out.pod.Containers[0].Args {
@@ -83,16 +82,14 @@ func (s *site) start(t *testing.T, namespace string) *deployed {
 // folder makes a folder for a log, which late goroutines of the scheduler may write to when the test has ended.
 func (s *site) folder(t *testing.T) string {
 	t.Helper()
-	name, err := os.MkdirTemp("", "gnnsched-log-")
-	fatal.If(t, err)
+	name := fatal.Value(os.MkdirTemp("", "gnnsched-log-"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(name) })
 	return name
 }
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	fatal.If(t, err)
+	l := fatal.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	fatal.If(t, err)
@@ -208,9 +205,8 @@ func (d *deployed) explains(t *testing.T) error {
 		return err
 	}
 	ask := func() (code int, out string) {
-		token, err := d.site.client.CoreV1().ServiceAccounts("kube-system").CreateToken(ctx, account, &authenticationv1.TokenRequest{},
-			metav1.CreateOptions{})
-		fatal.If(t, err)
+		token := fatal.Value(d.site.client.CoreV1().ServiceAccounts("kube-system").CreateToken(ctx, account, &authenticationv1.TokenRequest{},
+			metav1.CreateOptions{}))(t)
 		file := filepath.Join(t.TempDir(), "token")
 		fatal.If(t, os.WriteFile(file, []byte(token.Status.Token), 0o600))
 		var text bytes.Buffer

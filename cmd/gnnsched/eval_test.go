@@ -359,8 +359,7 @@ func TestTuneRecordsWhatItRan(t *testing.T) {
 	if code := stopped("generation 2 of 9", out); code != exit.Interrupted {
 		t.Fatalf("code %d", code)
 	}
-	l, err := linear.Load(out)
-	fatal.If(t, err)
+	l := fatal.Value(linear.Load(out))(t)
 	if l.Tuning.Generations != 2 || l.Tuning.HeldOut != nil {
 		t.Errorf("how it came about: %+v", l.Tuning)
 	}
@@ -410,8 +409,7 @@ func TestTuneFrom(t *testing.T) {
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	fatal.If(t, err)
+	text := fatal.Value(os.ReadFile(path))(t)
 	return string(text)
 }
 
@@ -526,8 +524,7 @@ func TestTuneOnRecord(t *testing.T) {
 	if code != exit.OK || !strings.Contains(errs, "2 later blocks are for judging") || !strings.Contains(errs, "tuning on record:") {
 		t.Fatalf("code %d: %s", code, errs)
 	}
-	p, err := linear.Load(out)
-	fatal.If(t, err)
+	p := fatal.Value(linear.Load(out))(t)
 	if c := p.Tuning.Command; !strings.Contains(c, "--trace "+exit.ShellLine(dir)) || strings.Contains(c, "--scenario") {
 		t.Errorf("command %s", c)
 	}

@@ -16,14 +16,12 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 )
 
 // The reference has the flags as the commands have them.
 func TestFlagsPage(t *testing.T) {
-	page, err := cli.Reference(app("gnnsched"))
-	fatal.If(t, err)
-	golden.Check(t, "../../../docs/reference/flags-gnnsched.md", page)
+	page := fatal.Value(cli.Reference(app("gnnsched")))(t)
+	fatal.Golden(t, "../../../docs/reference/flags-gnnsched.md", page)
 }
 
 // A command with many flags shows first what people need first, in few words.
@@ -78,8 +76,7 @@ func TestFlagsInTheDocs(t *testing.T) {
 	all := commands()
 	checked := 0
 	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		fatal.If(t, err)
+		text := fatal.Value(os.ReadFile(page))(t)
 		for _, line := range codeOf(string(text)) {
 			command, known := commandOf(all, line)
 			if !known {

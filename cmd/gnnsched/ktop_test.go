@@ -128,8 +128,7 @@ func TestKtopRefuses(t *testing.T) {
 		}
 	}
 	dead := filepath.Join(t.TempDir(), "kubeconfig")
-	b, err := os.ReadFile(config)
-	fatal.If(t, err)
+	b := fatal.Value(os.ReadFile(config))(t)
 	fatal.If(t, os.WriteFile(dead, bytes.ReplaceAll(b, []byte("http://127.0.0.1"), []byte("http://127.0.0.1:1/#")), 0o600))
 	if code, _, stderr := ktop("--kubeconfig", dead); code != exit.Unreachable || !strings.Contains(stderr, "hint: ") {
 		t.Errorf("no cluster: code %d, stderr %q", code, stderr)

@@ -58,9 +58,7 @@ func learnArgs(t *testing.T, args ...string) plugin.Args {
 	}
 	var k schedulerconfig.KubeSchedulerConfiguration
 	fatal.If(t, yaml.UnmarshalStrict([]byte(out), &k))
-	a, err := plugin.DecodeArgs(&runtime.Unknown{Raw: k.Profiles[0].PluginConfig[0].Args.Raw}, *k.Profiles[0].SchedulerName)
-	fatal.If(t, err)
-	return a
+	return fatal.Value(plugin.DecodeArgs(&runtime.Unknown{Raw: k.Profiles[0].PluginConfig[0].Args.Raw}, *k.Profiles[0].SchedulerName))(t)
 }
 
 // stateDir returns the folder for logs and learned weights.
@@ -170,8 +168,7 @@ var scaleOut = flag.Duration("scaleout", 10*time.Second, "how long TestScaleOut 
 // program returns a command of gnnsched. It is killed when the test ends.
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	path, err := os.Executable()
-	fatal.If(t, err)
+	path := fatal.Value(os.Executable())(t)
 	cmd := exec.Command(path, args...)
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	t.Cleanup(func() {
@@ -187,8 +184,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 func listening(t *testing.T, dir string) string {
 	t.Helper()
 	cmd := program(t, "work", "--listen", "127.0.0.1:0", "--slots", "0", "--queue", dir, "--log-dir", "")
-	out, err := cmd.StderrPipe()
-	fatal.If(t, err)
+	out := fatal.Value(cmd.StderrPipe())(t)
 	fatal.If(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
@@ -286,8 +282,7 @@ profiles:
 	}
 	fatal.If(t, err)
 	const t0 = 1_700_000_000_000
-	w, err := record.Create(filepath.Join(dir, "prod.record"), record.Options{})
-	fatal.If(t, err)
+	w := fatal.Value(record.Create(filepath.Join(dir, "prod.record"), record.Options{}))(t)
 	for i := range 3 {
 		w.Node(record.Node{
 			Name: fmt.Sprint("node-", i), From: t0, MilliCPU: 8000, Memory: 32 << 30, Pods: 110, Labels: `{"node.kubernetes.io/instance-type":"m"}`,
@@ -299,9 +294,7 @@ profiles:
 			Arrived: at, Bound: at + 500, Ended: at + 90_500, End: record.Succeeded, Node: fmt.Sprint("node-", i%3)})
 	}
 	w.Run(record.Run{ID: "1", Source: "live", From: t0, To: t0 + 600_000})
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(w.Close())(t)
 	linear, err := filepath.Abs("../../scheduler/policy/linear/linear.json")
 	fatal.If(t, err)
 	compare := func(more ...string) string {

@@ -186,8 +186,7 @@ func TestSimulationWritesSummaryAndReplayableCSV(t *testing.T) {
 			t.Errorf("the summary lacks %q:\n%s", want, out)
 		}
 	}
-	f, err := os.Open(s.csv)
-	fatal.If(t, err)
+	f := fatal.Value(os.Open(s.csv))(t)
 	defer f.Close()
 	got, err := trace.ReadPlan(f, s.csv)
 	if err != nil || len(got.Steps) != 3 || got.Steps[1].Action != workload.Reset || got.Steps[2].Deployment.Replicas != 3 {

@@ -5,12 +5,11 @@ import (
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 )
 
 // The reference has the flags as the commands have them.
 func TestFlagsPage(t *testing.T) {
 	page, err := cli.Reference(app())
 	fatal.If(t, err)
-	golden.Check(t, "../../../docs/reference/flags-gnntrain.md", page)
+	fatal.Golden(t, "../../../docs/reference/flags-gnntrain.md", page)
 }

@@ -58,8 +58,7 @@ func TestTablesAndPlots(t *testing.T) {
 
 // Every table and plot of the docs is up to date. `make docs` renews them.
 func TestPagesAreFresh(t *testing.T) {
-	stale, err := render("../..")
-	fatal.If(t, err)
+	stale := fatal.Value(render("../.."))(t)
 	for path := range stale {
 		t.Errorf("%s is stale: run make docs", path)
 	}
@@ -90,8 +89,7 @@ func TestNumbersOfPages(t *testing.T) {
 	}
 	pages = append(pages, "../../README.md")
 	for _, path := range pages {
-		page, err := os.ReadFile(path)
-		fatal.If(t, err)
+		page := fatal.Value(os.ReadFile(path))(t)
 		figures, err := figuresOf("../..", string(page))
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
@@ -107,8 +105,7 @@ func TestNumbersOfPages(t *testing.T) {
 
 // The test finds a changed figure.
 func TestChangedNumber(t *testing.T) {
-	figures, err := figuresOf("../..", "<!-- cites: cpu.csv section=rivals,scenarios scenario=foreign -->")
-	fatal.If(t, err)
+	figures := fatal.Value(figuresOf("../..", "<!-- cites: cpu.csv section=rivals,scenarios scenario=foreign -->"))(t)
 	for text, want := range map[string]string{
 		"13.8 % less":             "",
 		"8.4 % less":              "8.4",

@@ -12,7 +12,6 @@ import (
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 )
 
 // The shipped networks keep their fingerprints, and give the same scores and values to the bit, over graphs that change. The kernels in
@@ -28,7 +27,7 @@ func TestShippedScores(t *testing.T) {
 		bits := bitsOf(t, c)
 		lines = append(lines, fmt.Sprintf("%s %016x %016x\n", name, c.Fingerprint(), bits))
 	}
-	golden.Check(t, "shipped.golden", strings.Join(lines, ""))
+	fatal.Golden(t, "shipped.golden", strings.Join(lines, ""))
 }
 
 // bitsOf hashes what a network gives.

@@ -39,7 +39,6 @@ var may = map[string][]string{
 	"kwok":              {"kwok", "internal"},
 	"kwok/nodepool":     {"workload/record", "internal"},
 	"kwok/usage":        {"workload/usage", "internal"},
-	"scheduler/explain": {"scheduler/decision", "scheduler/policy", "gnn/infer", "internal/cluster", "internal/table"},
 	"scheduler/encode":  {"gnn/feature", "gnn/graph", "internal/cluster", "internal/fragmentation"},
 	"scheduler/advise": {"scheduler/plugin", "scheduler/policy/preference", "scheduler/server", "internal/cluster",
 		"internal/kuberelease"},
@@ -114,7 +113,6 @@ var may = map[string][]string{
 	"scheduler/policy/partition": {"scheduler/policy", "internal/cluster", "internal/fragmentation", "internal/files", "internal/choice"},
 	"scheduler/policy/heuristic": {"scheduler/policy", "scheduler/objective", "gnn/checkpoint", "gnn/infer",
 		"internal/cluster", "internal/fragmentation", "internal/choice"},
-	"scheduler/policy/fill": {"scheduler/policy", "scheduler/encode", "gnn/feature", "gnn/graph", "internal/cluster", "internal/fragmentation"},
 	"scheduler/policy/neural": {"scheduler/policy", "scheduler/encode", "scheduler/objective", "gnn", "internal/exit", "internal/cluster",
 		"internal/fragmentation"},
 	"scheduler/policy/policytest": {"scheduler/policy", "internal/cluster"},
@@ -159,7 +157,7 @@ func level(folder string) int {
 // import each other; no import climbs.
 var schedulerLevels = [][]string{
 	{"autoscale", "objective", "encode", "policy", "sim", "moves"}, {"experience"},
-	{"decision", "plugin", "server", "usage", "advise", "serve", "explain", "memcluster", "plan", "replay", "shadow"}, {"defrag", "eval"},
+	{"decision", "plugin", "server", "usage", "advise", "serve", "memcluster", "plan", "replay", "shadow"}, {"defrag", "eval"},
 	{"learn", "schedbench"},
 }
 
@@ -246,8 +244,7 @@ func namesBetweenFiles(t *testing.T, dir string) map[string]map[string][]string 
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		fatal.If(t, err)
+		file := fatal.Value(parser.ParseFile(token.NewFileSet(), path, nil, 0))(t)
 		files[filepath.Base(path)] = file
 		for name := range file.Scope.Objects {
 			home[name] = filepath.Base(path)
@@ -383,16 +380,14 @@ func TestOlderReleasesHaveTheSameVersions(t *testing.T) {
 // indirect reports whether a module is required for another module only.
 func indirect(t *testing.T, file, path string) bool {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	fatal.If(t, err)
+	text := fatal.Value(os.ReadFile(file))(t)
 	return regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(path) + ` .*// indirect$`).Match(text)
 }
 
 // versions returns the versions in a go.mod. A replacement has its arrow in the key.
 func versions(t *testing.T, path string) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	fatal.If(t, err)
+	text := fatal.Value(os.ReadFile(path))(t)
 	out := map[string]string{}
 	for _, m := range requirement.FindAllStringSubmatch(string(text), -1) {
 		key := m[1]

@@ -38,8 +38,7 @@ var manyParameters = map[string]string{
 func TestShape(t *testing.T) {
 	files := map[string]int{}
 	for _, s := range sources(t) {
-		text, err := os.ReadFile(filepath.Join(root, s.path))
-		fatal.If(t, err)
+		text := fatal.Value(os.ReadFile(filepath.Join(root, s.path)))(t)
 		if !s.test {
 			files[s.folder]++
 			if n := bytes.Count(text, []byte("\n")); n > maxLines {
@@ -147,9 +146,7 @@ func oursOf(file *ast.File) map[string]string {
 // sources returns the parsed module, or fails the test.
 func sources(t *testing.T) []source {
 	t.Helper()
-	all, err := tree()
-	fatal.If(t, err)
-	return all
+	return fatal.Value(tree())(t)
 }
 
 // line returns the line of a position in the file.
@@ -162,8 +159,7 @@ func (s source) external() bool { return strings.HasSuffix(s.ast.Name.Name, "_te
 // scheduler every folder with code.
 func TestImagesGetTheirSources(t *testing.T) {
 	lines := func(name string) []string {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		fatal.If(t, err)
+		text := fatal.Value(os.ReadFile(filepath.Join(root, name)))(t)
 		return strings.Split(string(text), "\n")
 	}
 	through := lines(".dockerignore")

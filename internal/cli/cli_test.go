@@ -19,7 +19,6 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 )
 
 func TestDashFlags(t *testing.T) {
@@ -263,10 +262,9 @@ func TestManual(t *testing.T) {
 	if code := RunContext(context.Background(), program, []string{"weigh", "man"}); code != exit.OK {
 		t.Fatalf("code %d: %s", code, out.String())
 	}
-	golden.Check(t, "weigh.8", out.String())
-	page, err := Reference(program)
-	fatal.If(t, err)
-	golden.Check(t, "weigh.md", page)
+	fatal.Golden(t, "weigh.8", out.String())
+	page := fatal.Value(Reference(program))(t)
+	fatal.Golden(t, "weigh.md", page)
 }
 
 // A command fails if its output is lost, even if it ignores the error: on a full disk, and with standard output closed (Go's runtime then
@@ -298,8 +296,7 @@ func TestLostOutput(t *testing.T) {
 		fatal.If(t, f.Close())
 	}
 	for flags, want := range map[int]bool{os.O_WRONLY: false, os.O_RDONLY: true, os.O_RDWR: true} {
-		null, err := os.OpenFile(os.DevNull, flags, 0)
-		fatal.If(t, err)
+		null := fatal.Value(os.OpenFile(os.DevNull, flags, 0))(t)
 		if closed(null) != want {
 			t.Errorf("/dev/null opened with %d counts as closed: %v", flags, !want)
 		}

@@ -259,8 +259,7 @@ func TestResourcesJSONRoundTrip(t *testing.T) {
 			GPU: rapid.Int64Range(0, 100).Draw(t, "gpu"), GPUMilli: rapid.Int64Range(0, 999).Draw(t, "milli"),
 			Pods: rapid.Int64Range(0, 1000).Draw(t, "pods"),
 		}
-		b, err := json.Marshal(r)
-		fatal.If(t, err)
+		b := fatal.Value(json.Marshal(r))(t)
 		var again Resources
 		if err := json.Unmarshal(b, &again); err != nil || again != r {
 			t.Fatalf("%+v became %s became %+v: %v", r, b, again, err)

@@ -40,8 +40,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestLines(t *testing.T) {
-	f, err := os.Open(zero)
-	fatal.If(t, err)
+	f := fatal.Value(os.Open(zero))(t)
 	defer f.Close() //nolint:errcheck // it is only read
 	if _, err := io.Copy(io.Discard, Lines(f)); !errors.Is(err, errTooLong) {
 		t.Error(err)

@@ -33,8 +33,7 @@ func TestSetupWritesFileAndBridgesKlog(t *testing.T) {
 	klog.LoggerWithName(framework, ProjectLogger).Info("Network loaded")
 	klog.Flush()
 	fatal.If(t, closer.Close())
-	b, err := os.ReadFile(filepath.Join(dir, "unit.log"))
-	fatal.If(t, err)
+	b := fatal.Value(os.ReadFile(filepath.Join(dir, "unit.log")))(t)
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	if len(lines) != 3 {
 		t.Fatalf("want the zerolog line, klog's error and the project's klog line, got %d lines:\n%s", len(lines), b)
@@ -124,14 +123,11 @@ func TestSetupRejects(t *testing.T) {
 // The log files of a process take bounded space, however much it logs.
 func TestLogRotates(t *testing.T) {
 	dir := t.TempDir()
-	f, err := openFile(dir, "unit")
-	fatal.If(t, err)
+	f := fatal.Value(openFile(dir, "unit"))(t)
 	line := bytes.Repeat([]byte("x"), 1<<20)
 	const megabytes = maxMegabytes * (maxBackups + 3)
 	for range megabytes {
-		if _, err := f.Write(line); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(f.Write(line))(t)
 	}
 	fatal.If(t, f.Close())
 	if i, err := os.Stat(filepath.Join(dir, "unit.log")); err != nil || i.Size() > maxMegabytes<<20 || i.Mode().Perm() != 0o600 {
@@ -139,8 +135,7 @@ func TestLogRotates(t *testing.T) {
 	}
 	// The oldest files are deleted in the background.
 	for try := 0; ; try++ {
-		files, err := filepath.Glob(filepath.Join(dir, "unit*.log"))
-		fatal.If(t, err)
+		files := fatal.Value(filepath.Glob(filepath.Join(dir, "unit*.log")))(t)
 		if len(files) == maxBackups+1 {
 			return
 		}
@@ -190,8 +185,7 @@ func TestWriterSplit(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.SampledFrom([]rune("ab é世─│━▁µ"))).Draw(t, "text")
-		f, err := os.Create(filepath.Join(dir, "f"))
-		fatal.If(t, err)
+		f := fatal.Value(os.Create(filepath.Join(dir, "f")))(t)
 		w := Writer(f)
 		for rest := []byte(text); len(rest) > 0; {
 			cut := rapid.IntRange(1, len(rest)).Draw(t, "cut")
@@ -201,8 +195,7 @@ func TestWriterSplit(t *testing.T) {
 			rest = rest[cut:]
 		}
 		f.Close()
-		got, err := os.ReadFile(f.Name())
-		fatal.If(t, err)
+		got := fatal.Value(os.ReadFile(f.Name()))(t)
 		if string(got) != ASCII(text) || strings.ContainsAny(string(got), "─│━▁µ") || utf8.RuneCount(got) != utf8.RuneCountInString(text) {
 			t.Fatalf("%q became %q", text, got)
 		}

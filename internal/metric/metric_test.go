@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gnnsched/internal/fatal"
 )
 
 func TestValue(t *testing.T) {
@@ -39,13 +41,8 @@ func TestGuard(t *testing.T) {
 	}), 20*time.Millisecond))
 	t.Cleanup(s.Close)
 	for path, want := range map[string]string{"/read": "read: true", "/ignored": "200 OK"} {
-		c, err := net.Dial("tcp", s.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nab", path); err != nil {
-			t.Fatal(err)
-		}
+		c := fatal.Value(net.Dial("tcp", s.Listener.Addr().String()))(t)
+		fatal.Value(fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nab", path))(t)
 		got, err := io.ReadAll(c) // until the server closes the connection
 		if err != nil || !strings.Contains(string(got), want) {
 			t.Errorf("%s: %q, %v", path, got, err)

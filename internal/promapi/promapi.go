@@ -295,7 +295,6 @@ func Flags(prefix string) []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: prefix + "ca-file", Usage: "PEM `FILE` with the certificates that sign Prometheus' certificate"},
 		&ucli.StringFlag{Name: prefix + "cert-file", Usage: "PEM `FILE` with a client certificate for Prometheus and its key"},
-		&ucli.StringFlag{Name: prefix + "server-name", Usage: "`NAME` in Prometheus' certificate, if it is not that of the URL"},
 		&ucli.StringFlag{Name: prefix + "token-file", Usage: "`FILE` with a bearer token for Prometheus"},
 		&ucli.StringFlag{Name: prefix + "headers-file", Usage: "`FILE` with headers for Prometheus, a line each, such as X-Scope-OrgID: team"},
 		&ucli.StringFlag{Name: "cluster-label", Usage: "with --prometheus, read the series with this `NAME=VALUE` only, as of one cluster of several"},
@@ -307,8 +306,7 @@ func serverFromFlags(c *ucli.Context, prefix string) Server {
 	return Server{
 		Address: c.String("prometheus"), CAFile: c.String(prefix + "ca-file"),
 		CertFile: c.String(prefix + "cert-file"), KeyFile: c.String(prefix + "cert-file"),
-		TokenFile: c.String(prefix + "token-file"), ServerName: c.String(prefix + "server-name"),
-		HeadersFile: c.String(prefix + "headers-file"), ClusterLabel: c.String("cluster-label"),
+		TokenFile: c.String(prefix + "token-file"), HeadersFile: c.String(prefix + "headers-file"), ClusterLabel: c.String("cluster-label"),
 	}
 }
 
@@ -316,8 +314,7 @@ func serverFromFlags(c *ucli.Context, prefix string) Server {
 // else exit.Unreachable.
 func Explain(err error, prefix string) *exit.Error {
 	settings := kubeconfig.TLSSettings{
-		Address: "--prometheus", Authority: "--" + prefix + "ca-file", ServerName: "--" + prefix + "server-name",
-		ClientCertificate: "--" + prefix + "cert-file",
+		Address: "--prometheus", Authority: "--" + prefix + "ca-file", ClientCertificate: "--" + prefix + "cert-file",
 	}
 	fault, explained := settings.Explain(err)
 	switch {
@@ -333,8 +330,7 @@ func Explain(err error, prefix string) *exit.Error {
 // ClientFromFlags returns a client of the server of --prometheus. It logs each of the server's warnings once.
 func ClientFromFlags(c *ucli.Context, prefix string, log zerolog.Logger) (*Client, error) {
 	server := serverFromFlags(c, prefix)
-	hint := fmt.Sprintf("files and names are those of --%[1]sca-file, --%[1]scert-file, "+
-		"--%[1]sserver-name, --%[1]stoken-file and --%[1]sheaders-file", prefix)
+	hint := fmt.Sprintf("files are those of --%[1]sca-file, --%[1]scert-file, --%[1]stoken-file and --%[1]sheaders-file", prefix)
 	if err := server.Validate(); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--prometheus: %w", err), hint)
 	}

@@ -29,16 +29,14 @@ var noon = time.Unix(1_700_000_000, 500_000_000)
 // write opens a run in dir, calls do and closes the run.
 func write(t *testing.T, dir string, at time.Time, do func(*tensorboard.Run)) {
 	t.Helper()
-	r, err := tensorboard.Open(dir, clocktest.NewFakePassiveClock(at))
-	fatal.If(t, err)
+	r := fatal.Value(tensorboard.Open(dir, clocktest.NewFakePassiveClock(at)))(t)
 	do(r)
 	fatal.If(t, r.Close())
 }
 
 func eventFiles(t *testing.T, dir string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
-	fatal.If(t, err)
+	files := fatal.Value(filepath.Glob(filepath.Join(dir, "events.out.tfevents.*")))(t)
 	slices.Sort(files)
 	return files
 }
@@ -51,8 +49,7 @@ func TestScalar(t *testing.T) {
 		r.Scalar("a, \"b\"", 7, -2)
 	})
 	files := eventFiles(t, dir)
-	host, err := os.Hostname()
-	fatal.If(t, err)
+	host := fatal.Value(os.Hostname())(t)
 	if want := filepath.Join(dir, "events.out.tfevents.1700000000."+host); len(files) != 1 || files[0] != want {
 		t.Fatalf("files %v, want %s", files, want)
 	}
@@ -234,8 +231,7 @@ func (n node) value(t *testing.T) node {
 // do not have.
 func decode(t *testing.T, path string) []node {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	fatal.If(t, err)
+	b := fatal.Value(os.ReadFile(path))(t)
 	check := func(data, sum []byte) {
 		crc := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 		crc.Write(data)

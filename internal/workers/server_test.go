@@ -37,10 +37,8 @@ func TestServe(t *testing.T) {
 	if _, err := Connect(t.Context(), ours.URL(), nats.Token("guess")); !errors.Is(err, nats.ErrAuthorization) {
 		t.Error("a wrong token:", err)
 	}
-	token, err := Token(dir)
-	fatal.If(t, err)
-	q, err := Connect(t.Context(), ours.URL(), token)
-	fatal.If(t, err)
+	token := fatal.Value(Token(dir))(t)
+	q := fatal.Value(Connect(t.Context(), ours.URL(), token))(t)
 	q.Close()
 	if i, err := os.Stat(filepath.Join(dir, tokenFile)); err != nil || i.Mode().Perm() != 0o600 {
 		t.Error(i.Mode(), err)
@@ -80,12 +78,9 @@ func TestCertificates(t *testing.T) {
 	dir := t.TempDir()
 	ours, theirs := newAuthority(t, dir, "ours"), newAuthority(t, dir, "theirs")
 	tlsOf := func(c Certificates) *tls.Config {
-		config, err := c.TLS()
-		fatal.If(t, err)
-		return config
+		return fatal.Value(c.TLS())(t)
 	}
-	queue, err := Serve(Serving{Dir: filepath.Join(dir, "queue"), Listen: "0.0.0.0:0", TLS: tlsOf(ours.sign("queue"))})
-	fatal.If(t, err)
+	queue := fatal.Value(Serve(Serving{Dir: filepath.Join(dir, "queue"), Listen: "0.0.0.0:0", TLS: tlsOf(ours.sign("queue"))}))(t)
 	defer queue.Close()
 	if q, err := queue.Connect(t.Context()); err != nil {
 		t.Error("this process:", err)
@@ -111,8 +106,7 @@ func TestCertificates(t *testing.T) {
 		cancel()
 	}
 	config := tlsOf(ours.sign("renewed"))
-	before, err := config.GetClientCertificate(nil)
-	fatal.If(t, err)
+	before := fatal.Value(config.GetClientCertificate(nil))(t)
 	ours.sign("renewed") // into the same files
 	if after, err := config.GetClientCertificate(nil); err != nil || bytes.Equal(before.Certificate[0], after.Certificate[0]) {
 		t.Error("a renewed certificate is not used:", err)
@@ -176,18 +170,16 @@ func (a *authority) sign(name string) Certificates {
 
 // Any NATS server with JetStream has the queue, too. It knows its clients by name and password.
 func TestOtherServer(t *testing.T) {
-	s, err := server.NewServer(&server.Options{
+	s := fatal.Value(server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), Username: "gnn", Password: "secret", NoSigs: true,
 		NoLog: true,
-	})
-	fatal.If(t, err)
+	}))(t)
 	s.Start()
 	defer s.Shutdown()
 	if !s.ReadyForConnections(20 * time.Second) {
 		t.Fatal("the server does not start")
 	}
-	q, err := Connect(t.Context(), strings.Replace(s.ClientURL(), "//", "//gnn:secret@", 1), nats.Token("of another queue"))
-	fatal.If(t, err)
+	q := fatal.Value(Connect(t.Context(), strings.Replace(s.ClientURL(), "//", "//gnn:secret@", 1), nats.Token("of another queue")))(t)
 	defer q.Close()
 	stop := working(t, newWorker(q, 1))
 	got, err := results(t.Context(), q, squares(5))
@@ -197,18 +189,16 @@ func TestOtherServer(t *testing.T) {
 
 // What is prepared is tried again over the same connection: a cluster may elect its leader after the first try.
 func TestConnectPreparesAgain(t *testing.T) {
-	s, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true})
-	fatal.If(t, err)
+	s := fatal.Value(server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true}))(t)
 	s.Start()
 	defer s.Shutdown()
 	var tried []*nats.Conn
-	nc, err := connectNATS(t.Context(), "nats://this-process", func(_ context.Context, nc *nats.Conn) error {
+	nc := fatal.Value(connectNATS(t.Context(), "nats://this-process", func(_ context.Context, nc *nats.Conn) error {
 		if tried = append(tried, nc); len(tried) < 3 {
 			return errors.New("no leader yet")
 		}
 		return nil
-	}, nats.InProcessServer(s))
-	fatal.If(t, err)
+	}, nats.InProcessServer(s)))(t)
 	defer nc.Close()
 	if len(tried) != 3 || tried[0] != nc || tried[2] != nc {
 		t.Errorf("%d tries, over other connections than %p", len(tried), nc)
@@ -220,9 +210,7 @@ func member(t *testing.T, i int, dirs [3]string, clients, routes [3]string) *ser
 	t.Helper()
 	port := func(address string) (n int) {
 		_, text, _ := net.SplitHostPort(address)
-		if _, err := fmt.Sscan(text, &n); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(fmt.Sscan(text, &n))(t)
 		return n
 	}
 	o := &server.Options{ServerName: fmt.Sprint("n", i), Host: "127.0.0.1", Port: port(clients[i]), JetStream: true, StoreDir: dirs[i],
@@ -231,8 +219,7 @@ func member(t *testing.T, i int, dirs [3]string, clients, routes [3]string) *ser
 	for _, r := range routes {
 		o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: r})
 	}
-	s, err := server.NewServer(o)
-	fatal.If(t, err)
+	s := fatal.Value(server.NewServer(o))(t)
 	go s.Start()
 	return s
 }
@@ -243,8 +230,7 @@ func TestCluster(t *testing.T) {
 	for _, addresses := range []*[3]string{&clients, &routes} {
 		var held []net.Listener
 		for i := range addresses {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			fatal.If(t, err)
+			l := fatal.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 			held, addresses[i] = append(held, l), l.Addr().String()
 		}
 		for _, l := range held {

@@ -103,11 +103,9 @@ func newWorker(q *Queue, slots int) *Worker {
 // serveIn starts a server with a connection, until the test ends.
 func serveIn(t testing.TB, s Serving) (*Server, *Queue) {
 	t.Helper()
-	server, err := Serve(s)
-	fatal.If(t, err)
+	server := fatal.Value(Serve(s))(t)
 	t.Cleanup(server.Close)
-	q, err := server.Connect(t.Context())
-	fatal.If(t, err)
+	q := fatal.Value(server.Connect(t.Context()))(t)
 	t.Cleanup(q.Close)
 	return server, q
 }
@@ -211,8 +209,7 @@ func TestFailures(t *testing.T) {
 // Workers that are killed, a server that starts again and a disk that was full cost time, and no result.
 func TestKills(t *testing.T) {
 	dir := t.TempDir()
-	server, err := Serve(Serving{Dir: dir, Listen: "127.0.0.1:0"})
-	fatal.If(t, err)
+	server := fatal.Value(Serve(Serving{Dir: dir, Listen: "127.0.0.1:0"}))(t)
 	address := strings.TrimPrefix(server.URL(), "nats://")
 	token := server.token
 	path, _ := os.Executable()
@@ -356,8 +353,7 @@ func TestApproximate(t *testing.T) {
 		t.Error(a, b)
 	}
 	server, q := serveIn(t, Serving{Dir: t.TempDir()})
-	other, err := server.Connect(t.Context())
-	fatal.If(t, err)
+	other := fatal.Value(server.Connect(t.Context()))(t)
 	defer other.Close()
 	other.build = build{"another", "amd64"}.exact()
 	fatal.If(t, errors.Join(q.Approximate(t.Context()), other.Approximate(t.Context())))
@@ -374,9 +370,7 @@ func TestNoUnits(t *testing.T) {
 	w := newWorker(q, 1)
 	w.Log = zerolog.New(&log)
 	for i := range 100 {
-		if _, err := q.js.Publish(t.Context(), unitPrefix+q.build+".run."+strconv.Itoa(i), []byte("no unit")); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(q.js.Publish(t.Context(), unitPrefix+q.build+".run."+strconv.Itoa(i), []byte("no unit")))(t)
 	}
 	stop := working(t, w)
 	got, err := results(t.Context(), q, squares(3))
@@ -423,9 +417,7 @@ func BenchmarkWorkers(b *testing.B) {
 					units = append(units, Unit{Kind: "sleep", Task: json.RawMessage(fmt.Sprintf(`{"D":%d,"N":%d,"R":%d}`, sleep, i, round))})
 				}
 				round++
-				if _, err := results(b.Context(), q, units); err != nil {
-					b.Fatal(err)
-				}
+				fatal.Value(results(b.Context(), q, units))(b)
 			}
 			play(time.Millisecond) // starts the children
 			b.ResetTimer()

@@ -41,8 +41,7 @@ func TestExamplesParse(t *testing.T) {
 func TestDocsParse(t *testing.T) {
 	var b []byte
 	for _, page := range []string{"reference/nodes.md", "how-to/simulate.md"} {
-		text, err := os.ReadFile("../../docs/" + page)
-		fatal.If(t, err)
+		text := fatal.Value(os.ReadFile("../../docs/" + page))(t)
 		b = append(append(b, text...), '\n')
 	}
 	shown := 0
@@ -62,8 +61,7 @@ func TestDocsParse(t *testing.T) {
 }
 
 func TestDefaultIsTheExample(t *testing.T) {
-	want, err := Load("../testdata/default.yaml")
-	fatal.If(t, err)
+	want := fatal.Value(Load("../testdata/default.yaml"))(t)
 	if d := cmp.Diff(want, Default(10), quantities, cmpopts.EquateEmpty()); d != "" {
 		t.Error(d)
 	}
@@ -73,7 +71,7 @@ func TestDefaultIsTheExample(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	got, err := Parse("p", []byte(`
+	got := fatal.Value(Parse("p", []byte(`
 pools:
 - &base
   name: gpu
@@ -88,8 +86,7 @@ pools:
   devices: [{product: T4, count: 2, shares: 1000}, {driver: d.example.com, count: 1, memory: 80Gi, mig: [3g.40gb]}]
   taints:
   zones: [x, "2"]
-`))
-	fatal.If(t, err)
+`)))(t)
 	q := resource.MustParse
 	want := []Pool{{
 		Name: "gpu", Count: 2, Zones: []string{"b"},
@@ -232,8 +229,7 @@ func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("../testdata/*.yaml")
 	fatal.If(f, err)
 	for _, path := range files {
-		b, err := os.ReadFile(path)
-		fatal.If(f, err)
+		b := fatal.Value(os.ReadFile(path))(f)
 		f.Add(b)
 	}
 	f.Add([]byte("pools:\n- &a {name: a, count: 1, capacity: {cpu: 1, memory: 1Gi}}\n- *a\n"))
@@ -268,8 +264,7 @@ func FuzzParse(f *testing.F) {
 // The pool file in docs/how-to/simulate.md can be read.
 func TestHowToParses(t *testing.T) {
 	const page = "docs/how-to/simulate.md"
-	text, err := os.ReadFile("../../" + page)
-	fatal.If(t, err)
+	text := fatal.Value(os.ReadFile("../../" + page))(t)
 	_, file, found := strings.Cut(string(text), "```yaml\npools:")
 	file, _, _ = strings.Cut(file, "```")
 	if !found {

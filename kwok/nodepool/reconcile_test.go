@@ -58,15 +58,12 @@ func TestReconcileReachesThePools(t *testing.T) {
 		cs := fake.NewClientset(foreign)
 		for range rapid.IntRange(1, 4).Draw(t, "steps") {
 			pools := poolGen().Draw(t, "pools")
-			if _, err := Reconcile(ctx, cs, pools); err != nil {
-				t.Fatal(err)
-			}
+			fatal.Value(Reconcile(ctx, cs, pools))(t)
 			again, err := Reconcile(ctx, cs, pools)
 			if err != nil || again != (Result{Unchanged: Nodes(pools)}) {
 				t.Fatalf("the second time it did %+v, %v", again, err)
 			}
-			list, err := cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-			fatal.If(t, err)
+			list := fatal.Value(cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{}))(t)
 			got := map[string]*corev1.Node{}
 			for i := range list.Items {
 				got[list.Items[i].Name] = &list.Items[i]
@@ -83,9 +80,7 @@ func TestReconcileReachesThePools(t *testing.T) {
 					// Others add a label and a taint.
 					n.Labels["others/label"] = "kept"
 					n.Spec.Taints = append(n.Spec.Taints, foreignTaint)[:len(n.Spec.Taints)+1]
-					if _, err := cs.CoreV1().Nodes().Update(ctx, dedupe(n), metav1.UpdateOptions{}); err != nil {
-						t.Fatal(err)
-					}
+					fatal.Value(cs.CoreV1().Nodes().Update(ctx, dedupe(n), metav1.UpdateOptions{}))(t)
 				}
 			}
 			if len(got) > 0 {
@@ -141,9 +136,7 @@ func TestReconcileLeavesOthersNodesAlone(t *testing.T) {
 func TestReconcileRetriesConflicts(t *testing.T) {
 	ctx := context.Background()
 	cs := fake.NewClientset()
-	if _, err := Reconcile(ctx, cs, Default(1)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(Reconcile(ctx, cs, Default(1)))(t)
 	conflicts := 2
 	cs.PrependReactor("update", "nodes", func(a kubetesting.Action) (bool, runtime.Object, error) {
 		if conflicts == 0 {
@@ -167,9 +160,7 @@ func TestReconcileRetriesConflicts(t *testing.T) {
 func TestReconcileReportsFailures(t *testing.T) {
 	for _, verb := range []string{"list", "create", "update", "delete"} {
 		cs := fake.NewClientset()
-		if _, err := Reconcile(context.Background(), cs, Default(2)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(Reconcile(context.Background(), cs, Default(2)))(t)
 		cs.PrependReactor(verb, "nodes", func(kubetesting.Action) (bool, runtime.Object, error) {
 			return true, nil, fmt.Errorf("no %s today", verb)
 		})
@@ -222,12 +213,8 @@ func TestPublishReachesThePools(t *testing.T) {
 		latest := map[string]int64{}
 		for range rapid.IntRange(1, 3).Draw(t, "steps") {
 			pools := devicePools().Draw(t, "pools")
-			if _, err := Reconcile(ctx, cs, pools); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := Publish(ctx, cs, pools); err != nil {
-				t.Fatal(err)
-			}
+			fatal.Value(Reconcile(ctx, cs, pools))(t)
+			fatal.Value(Publish(ctx, cs, pools))(t)
 			again, err := Publish(ctx, cs, pools)
 			if err != nil || again.Created+again.Updated+again.Deleted != 0 {
 				t.Fatalf("again: %+v, %v", again, err)

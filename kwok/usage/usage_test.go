@@ -29,7 +29,6 @@ import (
 
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/workload/usage"
 )
 
@@ -126,7 +125,7 @@ func TestPages(t *testing.T) {
 		if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain; version=0.0.4") {
 			t.Errorf("%s: %d, %v", page, w.Code, w.Header())
 		}
-		golden.Check(t, page+".txt", w.Body.String())
+		fatal.Golden(t, page+".txt", w.Body.String())
 	}
 	if got := c.get(discoveryPath).Body.String(); got != `[{"targets":["example.com"],"labels":{"node":"node-0"}}]`+"\n" {
 		t.Errorf("discovery: %s", got)
@@ -371,8 +370,7 @@ func TestMetricsAPI(t *testing.T) {
 	c.tick(t, 0)
 
 	one := &metainternal.ListOptions{LabelSelector: labels.SelectorFromSet(labels.Set{"zone": "zone-node-1"})}
-	got, err := nodes.List(t.Context(), one)
-	fatal.If(t, err)
+	got := fatal.Value(nodes.List(t.Context(), one))(t)
 	if items := got.(*metrics.NodeMetricsList).Items; len(items) != 1 || items[0].Name != "node-1" ||
 		items[0].Usage.Cpu().MilliValue() != 550 ||
 		items[0].Usage.Memory().Value() != 812<<20 || items[0].Window.Duration != 10*time.Second || !items[0].Timestamp.Time.Equal(noon) {
@@ -384,8 +382,7 @@ func TestMetricsAPI(t *testing.T) {
 			t.Errorf("namespace %q: %v, %v", namespace, got, err)
 		}
 	}
-	p, err := pods.Get(request.WithNamespace(t.Context(), "default"), "a", nil)
-	fatal.If(t, err)
+	p := fatal.Value(pods.Get(request.WithNamespace(t.Context(), "default"), "a", nil))(t)
 	table, err := pods.ConvertToTable(t.Context(), p, nil)
 	if err != nil || fmt.Sprint(table.Rows[0].Cells) != "[a 250m 128Mi 10s]" {
 		t.Errorf("%v, %v", table.Rows, err)
@@ -405,8 +402,7 @@ var (
 // recorded by a rule.
 func TestMonitoringKnowsTheMetrics(t *testing.T) {
 	dir := filepath.Join("..", "..", "compose", "monitoring")
-	rules, err := os.ReadFile(filepath.Join(dir, "rules.yaml"))
-	fatal.If(t, err)
+	rules := fatal.Value(os.ReadFile(filepath.Join(dir, "rules.yaml")))(t)
 	known := map[string]bool{}
 	for _, p := range []page{resourcePage, cadvisorPage, keplerPage, nodeExporterPage} {
 		for _, f := range p {
@@ -421,8 +417,7 @@ func TestMonitoringKnowsTheMetrics(t *testing.T) {
 		t.Fatalf("no dashboards: %v", err)
 	}
 	for _, file := range append(files, filepath.Join(dir, "rules.yaml")) {
-		text, err := os.ReadFile(file)
-		fatal.If(t, err)
+		text := fatal.Value(os.ReadFile(file))(t)
 		named := 0
 		for _, q := range query.FindAllSubmatch(text, -1) {
 			expr := regexp.MustCompile(`\{[^}]*\}`).ReplaceAll(q[1], nil) // labels

@@ -48,8 +48,7 @@ func newAdvisor(t *testing.T, p server.Profile, now *testclock.FakePassiveClock,
 		}
 	}
 	p.SchedulerName = server.DefaultProfile
-	a, err := New(t.Context(), Config{Client: fake.NewClientset(objects...), Profile: p, Promise: time.Second, Clock: now})
-	fatal.If(t, err)
+	a := fatal.Value(New(t.Context(), Config{Client: fake.NewClientset(objects...), Profile: p, Promise: time.Second, Clock: now}))(t)
 	fatal.UntilTrue(t, "the cluster to be read", a.Synced)
 	return a
 }
@@ -138,8 +137,7 @@ func TestSuggest(t *testing.T) {
 	a := newAdvisor(t, server.Profile{Args: plugin.Args{Variant: "gnn", Deadline: metav1.Duration{Duration: patience}}}, newClock(), tainted,
 		small)
 	for range 2 {
-		got, err := a.Suggest(t.Context(), pod("").Obj())
-		fatal.If(t, err)
+		got := fatal.Value(a.Suggest(t.Context(), pod("").Obj()))(t)
 		if len(got.Nodes) != 3 || got.Nodes[0].Score != 100 || got.Fingerprint == "" {
 			t.Fatalf("%+v", got)
 		}

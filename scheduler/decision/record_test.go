@@ -50,8 +50,7 @@ func TestRoundTrip(t *testing.T) {
 	for _, d := range []Decision{d, lost, watched, {Pod: d.Pod, At: d.At, Nodes: 2, Failure: "0/2 nodes are available",
 		Really: "b"}, {Pod: d.Pod, At: d.At, Nodes: 2, Failure: "0/2 nodes are available", Nominated: "a"}} {
 		want := RecordOf(&d)
-		text, err := json.Marshal(want)
-		fatal.If(t, err)
+		text := fatal.Value(json.Marshal(want))(t)
 		got, err := ParseRecord(text)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
@@ -167,8 +166,7 @@ func TestHostileTexts(t *testing.T) {
 	b := NewBook(1, nil)
 	b.Decided(d)
 	r := b.Last(Query{})[0]
-	text, err := json.Marshal(r)
-	fatal.If(t, err)
+	text := fatal.Value(json.Marshal(r))(t)
 	if len(text) > 200_000 || bytes.ContainsAny(text, "\n\x1b") || strings.Contains(string(text), "\u202e") {
 		t.Errorf("%d bytes: %.300q", len(text), text)
 	}
@@ -250,8 +248,7 @@ func TestFullDisk(t *testing.T) {
 	if held, _ := b.Held(); held != 6 {
 		t.Errorf("%d are in memory", held)
 	}
-	text, err := os.ReadFile(path)
-	fatal.If(t, err)
+	text := fatal.Value(os.ReadFile(path))(t)
 	var read []string
 	for line := range strings.Lines(string(text)) {
 		r, err := ParseRecord([]byte(line))
@@ -295,8 +292,7 @@ func TestJournalAfterAKill(t *testing.T) {
 			fatal.If(t, err)
 			NewBook(1, j).Decided(chosen(1))
 			fatal.If(t, j.Close())
-			text, err := os.ReadFile(path)
-			fatal.If(t, err)
+			text := fatal.Value(os.ReadFile(path))(t)
 			added, is := strings.CutPrefix(string(text), c.kept)
 			if r, err := ParseRecord([]byte(added)); !is || err != nil || r.Pod != "web-1" || (cut == 1) != (len(c.kept) < len(c.before)) {
 				t.Errorf("%d cut off, %.300q: %v", cut, text, err)
@@ -331,8 +327,7 @@ func TestParseRefuses(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, d := range []Decision{chosen(1), {Failure: "0/2 nodes"}} {
-		text, err := json.Marshal(RecordOf(&d))
-		fatal.If(f, err)
+		text := fatal.Value(json.Marshal(RecordOf(&d)))(f)
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -340,8 +335,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := json.Marshal(r)
-		fatal.If(t, err)
+		again := fatal.Value(json.Marshal(r))(t)
 		if _, err := ParseRecord(again); err != nil {
 			t.Errorf("%s: %v", again, err)
 		}

@@ -16,7 +16,6 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
-	"gnnsched/internal/golden"
 )
 
 func drawRequests(t *rapid.T) cluster.Resources {
@@ -295,13 +294,12 @@ func TestGolden(t *testing.T) {
 	for c, v := range g.Candidates {
 		list("candidate "+s.Nodes[v].Name, feature.List(feature.Base.Candidate), g.CandidateRow(c))
 	}
-	golden.Check(t, "small.txt", b.String())
+	fatal.Golden(t, "small.txt", b.String())
 }
 
 // With one more set, its features follow the features of base, which do not change by a bit.
 func TestMoreSets(t *testing.T) {
-	layout, err := feature.NewLayout(featuretest.Names)
-	fatal.If(t, err)
+	layout := fatal.Value(feature.NewLayout(featuretest.Names))(t)
 	rapid.Check(t, func(t *rapid.T) {
 		s, serial := drawSnapshot(t), 0
 		more, base := New(layout), New(feature.Default())
@@ -339,8 +337,7 @@ func behind(t interface{ Fatalf(string, ...any) }, what string, got, base []floa
 
 // On the GPU graph, too, another set's features follow the features of base.
 func TestMoreGPUSets(t *testing.T) {
-	layout, err := feature.NewGPULayout(featuretest.Names)
-	fatal.If(t, err)
+	layout := fatal.Value(feature.NewGPULayout(featuretest.Names))(t)
 	more, base := NewStars(layout, typical()), NewStars(feature.DefaultGPU(), typical())
 	n := gpuNode("T4", 0, 600)
 	for _, r := range []cluster.Resources{{}, {MilliCPU: 100, GPUMilli: 300, Pods: 1}} {

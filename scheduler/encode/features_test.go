@@ -1,6 +1,7 @@
 package encode_test
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -42,9 +43,7 @@ func usageCluster() *cluster.Snapshot {
 
 func usageLayout(t *testing.T) *feature.Layout {
 	t.Helper()
-	l, err := feature.NewLayout([]string{"base", "usage"})
-	fatal.If(t, err)
-	return l
+	return fatal.Value(feature.NewLayout([]string{"base", "usage"}))(t)
 }
 
 // featureBehind returns the index of a feature behind the first ones of a list, whose names may recur.
@@ -112,8 +111,7 @@ func TestUsageDirtiesNoNode(t *testing.T) {
 
 // The features are computed by hand: one machine is half used, one of the same kind sleeps, and an old one may not sleep.
 func TestPowerFeatures(t *testing.T) {
-	layout, err := feature.NewLayout([]string{"base", "power"})
-	fatal.If(t, err)
+	layout := fatal.Value(feature.NewLayout([]string{"base", "power"}))(t)
 	sleep := 1.0
 	s := &cluster.Snapshot{}
 	for _, m := range []cluster.PowerModel{{Idle: 10, Full: 50, Sleep: &sleep}, {Idle: 10, Full: 50, Sleep: &sleep}, {Idle: 40, Full: 200}} {
@@ -145,12 +143,9 @@ func TestPowerFeatures(t *testing.T) {
 // talking returns the environment of the scenario traffic in the middle of an episode, and the layout of its features.
 func talking(t *testing.T) (*sim.Env, *feature.Layout) {
 	t.Helper()
-	layout, err := feature.NewLayout([]string{"base", "traffic"})
-	fatal.If(t, err)
-	s, err := eval.Find("traffic")
-	fatal.If(t, err)
-	env, err := sim.New(s.Config)
-	fatal.If(t, err)
+	layout := fatal.Value(feature.NewLayout([]string{"base", "traffic"}))(t)
+	s := fatal.Value(eval.Find("traffic"))(t)
+	env := fatal.Value(sim.New(s.Config))(t)
 	fatal.If(t, env.Reset(1))
 	for i := range 400 {
 		env.Step(i * 7 % len(env.Candidates()))
@@ -255,8 +250,7 @@ func room(nodes []*cluster.Node, row int32) float64 {
 // The feature rise is a placement's cost in traffic=1,overload=1. So a policy that is greedy for this objective is linear in the features.
 func TestGreedyIsLinearInTheFeatures(t *testing.T) {
 	env, layout := talking(t)
-	h, err := heuristic.Find("greedy:traffic+overload")
-	fatal.If(t, err)
+	h := fatal.Value(heuristic.Find("greedy:traffic+overload"))(t)
 	greedy, encoder := h.New(policy.Setting{}), encode.New(layout)
 	column := slices.IndexFunc(feature.List(layout.Candidate), func(f feature.Feature) bool { return f.Name == "rise" })
 	for range 300 {
@@ -327,8 +321,7 @@ func TestValidateRefusesPeers(t *testing.T) {
 
 // The set whole gives a network the sums that the linear policy computes over all available nodes.
 func TestWholeHasTheLinearFeatures(t *testing.T) {
-	layout, err := feature.NewLayout([]string{"base", "whole"})
-	fatal.If(t, err)
+	layout := fatal.Value(feature.NewLayout([]string{"base", "whole"}))(t)
 	columns := map[string]int{} // by the linear policy's name
 	for i, f := range feature.List(layout.Candidate) {
 		if name, ok := map[string]string{
@@ -340,10 +333,8 @@ func TestWholeHasTheLinearFeatures(t *testing.T) {
 	if len(columns) != 6 {
 		t.Fatalf("columns %v", columns)
 	}
-	s, err := eval.Find("small8")
-	fatal.If(t, err)
-	env, err := sim.New(s.Config)
-	fatal.If(t, err)
+	s := fatal.Value(eval.Find("small8"))(t)
+	env := fatal.Value(sim.New(s.Config))(t)
 	fatal.If(t, env.Reset(1))
 	encoder := encode.New(layout)
 	compared := 0
@@ -357,8 +348,7 @@ func TestWholeHasTheLinearFeatures(t *testing.T) {
 			}
 			weights := make([]float64, len(linear.Features))
 			weights[slices.Index(linear.Features, name)] = 1
-			p, err := linear.New(name, weights)
-			fatal.If(t, err)
+			p := fatal.Value(linear.New(name, weights))(t)
 			fatal.If(t, p.Score(env.Snapshot(), env.Pending(), rows, scores))
 			for i, want := range scores {
 				want = max(min(want, 4), -4)
@@ -375,4 +365,46 @@ func TestWholeHasTheLinearFeatures(t *testing.T) {
 	if compared < 300 {
 		t.Errorf("%d values were compared", compared)
 	}
+}
+
+// One encoder follows a cluster: after a placement it encodes the changed node again, and nothing
+// else.
+func ExampleEncoder() {
+	offer := cluster.Resources{MilliCPU: 4000, Memory: 16 << 30, Pods: 110}
+	snapshot := &cluster.Snapshot{Nodes: []*cluster.Node{
+		{Name: "a", Version: cluster.NextVersion(), Allocatable: offer},
+		{Name: "b", Version: cluster.NextVersion(), Allocatable: offer},
+	}}
+	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 2 << 30, Pods: 1}}
+
+	layout := feature.Default()
+	encoder := encode.New(layout)
+	for range 2 {
+		g := encoder.Encode(snapshot, pod, []int32{0, 1}) // the pod may go on a or b
+		for c, row := range g.Candidates {
+			fmt.Printf("%s: %s would be %.2f\n", snapshot.Nodes[row].Name, feature.List(layout.Candidate)[0].Name, g.CandidateRow(c)[0])
+		}
+		snapshot.Nodes[0].Add(pod.Requests)
+	}
+	// Output:
+	// a: cpu would be 0.25
+	// b: cpu would be 0.25
+	// a: cpu would be 0.50
+	// b: cpu would be 0.25
+}
+
+// On the GPU graph a candidate is the node as it will be after the placement on some of its devices.
+func ExampleStars() {
+	node := &cluster.Node{
+		Name: "gpu-0", Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 128 << 30, GPU: 2, Pods: 110}, GPUs: []int64{0, 600},
+	}
+	pod := cluster.Resources{MilliCPU: 4000, Memory: 8 << 30, GPUMilli: 300, Pods: 1}
+
+	encoder := encode.NewStars(feature.DefaultGPU(), nil) // the workload is not known
+	var before, after graph.GPUNode
+	encoder.Node(&before, node, cluster.Resources{}, 0)
+	encoder.Node(&after, node, pod, cluster.Device(1))
+	fmt.Println("free parts of the devices:", before.Free, "then", after.Free)
+	// Output:
+	// free parts of the devices: [1 0.4] then [1 0.1]
 }

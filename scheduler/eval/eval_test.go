@@ -22,7 +22,6 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
@@ -34,8 +33,7 @@ import (
 
 // tiny returns a scenario that takes milliseconds.
 func tiny(t testing.TB) Scenario {
-	s, err := Find("mixed")
-	fatal.If(t, err)
+	s := fatal.Value(Find("mixed"))(t)
 	s.Name, s.About = "tiny", "mixed on six nodes"
 	s.Config.Nodes, s.Config.Turnover = sim.Exactly(6), 1
 	return s
@@ -57,9 +55,7 @@ func contenders() []Contender {
 }
 
 func compare(t testing.TB, s Scenario, seeds []uint64) *Comparison {
-	c, err := Compare(t.Context(), s, contenders(), seeds, nil)
-	fatal.If(t, err)
-	return c
+	return fatal.Value(Compare(t.Context(), s, contenders(), seeds, nil))(t)
 }
 
 // Comparing twice gives the same results, every contender meets the same arrivals, and a contender's
@@ -77,8 +73,7 @@ func TestCompareIsPairedAndRepeatable(t *testing.T) {
 			}
 		}
 	}
-	alone, err := Compare(t.Context(), tiny(t), contenders()[2:], seeds, nil)
-	fatal.If(t, err)
+	alone := fatal.Value(Compare(t.Context(), tiny(t), contenders()[2:], seeds, nil))(t)
 	if d := cmp.Diff(a.Results[2], alone.Results[0]); d != "" {
 		t.Errorf("alone it differs:\n%s", d)
 	}
@@ -104,8 +99,7 @@ func TestCompareStops(t *testing.T) {
 	if n := len(calls); !errors.Is(err, context.Canceled) || n < 4 || n > 5 || !slices.IsSorted(calls) || calls[n-1] != n {
 		t.Errorf("%v after %v", err, calls)
 	}
-	whole, err := Compare(t.Context(), tiny(t), contenders(), Seeds(1, 1), nil)
-	fatal.If(t, err)
+	whole := fatal.Value(Compare(t.Context(), tiny(t), contenders(), Seeds(1, 1), nil))(t)
 	if d := cmp.Diff(whole.Results, r.Results); d != "" || len(r.Seeds) != 1 {
 		t.Errorf("seeds %v are left, with other outcomes:\n%s", r.Seeds, d)
 	}
@@ -231,14 +225,13 @@ func TestReportsGolden(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		fatal.If(t, write(&b))
-		golden.Check(t, name, b.String())
+		fatal.Golden(t, name, b.String())
 	}
 }
 
 // The scenario tiny also has the optimum. No policy beats it, and the baseline misses it.
 func TestCompareWithOptimum(t *testing.T) {
-	s, err := Find("tiny")
-	fatal.If(t, err)
+	s := fatal.Value(Find("tiny"))(t)
 	c := compare(t, s, Seeds(1, 10))
 	best := c.Results[len(c.Results)-1]
 	if best.Name != Optimum || len(c.Results) != len(contenders())+1 {
@@ -273,9 +266,8 @@ func BenchmarkPlay(b *testing.B) {
 	s.Config.Turnover = 1
 	all := contenders()
 	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP} {
-		net, err := infer.New(checkpoint.Random(checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: 32},
-			rand.New(rand.NewPCG(1, 2))))
-		fatal.If(b, err)
+		net := fatal.Value(infer.New(checkpoint.Random(checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: 32},
+			rand.New(rand.NewPCG(1, 2)))))(b)
 		all = append(all, Contender{Name: string(e), New: func(policy.Setting) policy.Policy { return neural.New(string(e), net, nil) }})
 	}
 	all = append(all, Contender{Name: "rule", New: func(policy.Setting) policy.Policy { return linear.Rule() }})
@@ -283,12 +275,10 @@ func BenchmarkPlay(b *testing.B) {
 		for _, c := range all {
 			b.Run(fmt.Sprintf("%s/nodes=%d", c.Name, nodes), func(b *testing.B) {
 				s.Config.Nodes = sim.Exactly(nodes)
-				env, err := sim.New(s.Config)
-				fatal.If(b, err)
+				env := fatal.Value(sim.New(s.Config))(b)
 				decisions := 0
 				for i := 0; b.Loop(); i++ {
-					o, err := Play(env, uint64(i), c.New(policy.Setting{Seed: uint64(i)}), nil)
-					fatal.If(b, err)
+					o := fatal.Value(Play(env, uint64(i), c.New(policy.Setting{Seed: uint64(i)}), nil))(b)
 					decisions += o.Placed
 				}
 				b.ReportMetric(float64(decisions)/b.Elapsed().Seconds(), "decisions/s")
@@ -310,8 +300,7 @@ func TestCompareOnATrace(t *testing.T) {
 	fatal.If(t, os.WriteFile(file, []byte("arrival,lifetime,cpu_request,mem_request\n"+rows.String()), 0o600))
 	s := tiny(t)
 	s.Config = sim.Config{Nodes: s.Nodes, Sizes: s.Sizes, Objective: s.Objective, Trace: &sim.Trace{File: file}}
-	bestFit, err := heuristic.Find("best-fit")
-	fatal.If(t, err)
+	bestFit := fatal.Value(heuristic.Find("best-fit"))(t)
 	players := []Contender{
 		fixed(heuristic.Kubernetes{}, false), {Name: "same", New: fixed(heuristic.Kubernetes{}, false).New},
 		{Name: bestFit.Name, New: bestFit.New},
@@ -366,16 +355,14 @@ func TestHash(t *testing.T) {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "s.yaml")
 		fatal.If(t, os.WriteFile(filepath.Join(filepath.Dir(file), "t.csv"), []byte(traceText), 0o600))
-		s, err := Read(file, []byte(text))
-		fatal.If(t, err)
+		s := fatal.Value(Read(file, []byte(text)))(t)
 		h, err := s[0].Hash()
 		if err != nil || len(h) != 16 {
 			t.Fatalf("%q, %v", h, err)
 		}
 		return h
 	}
-	source, err := Source("tiny")
-	fatal.If(t, err)
+	source := fatal.Value(Source("tiny"))(t)
 	text := string(source)
 	plain := hash(text)
 	if hash(strings.Replace(text, "name: tiny", "name: other", 1)) != plain {
@@ -432,12 +419,10 @@ func TestMerge(t *testing.T) {
 
 // The leaderboard's results are of the scenarios of today. Who changes one of them plays docs/results/leaderboard again.
 func TestLeaderboard(t *testing.T) {
-	files, err := filepath.Glob("../../docs/results/leaderboard/*.json")
-	fatal.If(t, err)
+	files := fatal.Value(filepath.Glob("../../docs/results/leaderboard/*.json"))(t)
 	played := map[string]bool{}
 	for _, f := range files {
-		text, err := os.ReadFile(f)
-		fatal.If(t, err)
+		text := fatal.Value(os.ReadFile(f))(t)
 		var old struct{ Rows []jsonComparison } // written by a command that is gone
 		if json.Unmarshal(text, &old) != nil {
 			fatal.If(t, json.Unmarshal(text, &old.Rows))
@@ -446,8 +431,7 @@ func TestLeaderboard(t *testing.T) {
 			if played[r.Scenario] = true; r.Scenario == "openb" { // the user's files
 				continue
 			}
-			s, err := Find(r.Scenario)
-			fatal.If(t, err)
+			s := fatal.Value(Find(r.Scenario))(t)
 			if hash, err := s.Hash(); err != nil || hash != r.Hash || len(r.Seeds) == 0 || r.Seeds[0] != 30_001 && r.Seeds[0] != 40_001 {
 				t.Errorf("%s: %s was played from another file (%s, not %s), %v, or with other seeds", f, r.Scenario, r.Hash, hash, err)
 			}
@@ -465,8 +449,7 @@ const recordBegin = 1_700_000_000_000
 func days(t *testing.T, number int, without ...int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "prod.record")
-	w, err := record.Create(dir, record.Options{})
-	fatal.If(t, err)
+	w := fatal.Value(record.Create(dir, record.Options{}))(t)
 	for i := range 2 {
 		w.Node(record.Node{Name: fmt.Sprint("n", i), From: recordBegin, MilliCPU: 8000, Memory: 32 << 30, Pods: 110})
 	}
@@ -488,24 +471,20 @@ func days(t *testing.T, number int, without ...int) string {
 		pod(fmt.Sprint("evening-", d), 1000+d, day+18*hour, day+19*hour)
 	}
 	w.Run(record.Run{ID: "1", Source: "live", From: recordBegin, To: recordBegin + int64(number)*24*hour})
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(w.Close())(t)
 	return dir
 }
 
 // Whole days are drawn, those to judge on are later ones, and the pod that ran before is in every episode.
 func TestOfRecord(t *testing.T) {
-	r, err := OfRecord(days(t, 11), objective.Mix{{Term: objective.Balance{}, Weight: 1}}, ThreeParts)
-	fatal.If(t, err)
+	r := fatal.Value(OfRecord(days(t, 11), objective.Mix{{Term: objective.Balance{}, Weight: 1}}, ThreeParts))(t)
 	if r.Block != (24*time.Hour).Seconds() || r.learnBlocks != 7 || r.chooseBlocks != 2 || r.judgeBlocks != 2 {
 		t.Errorf("%+v", r)
 	}
 	seen := map[string]map[int64]bool{"record": {}, "record-choosing": {}, "record-later": {}}
 	for _, s := range []Scenario{r.Learn, *r.Choose, r.Judge} {
 		for seed := range uint64(30) {
-			e, err := sim.New(s.Config)
-			fatal.If(t, err)
+			e := fatal.Value(sim.New(s.Config))(t)
 			if e.FixedWorkload() {
 				t.Errorf("%s: every seed has the same pods", s.Name)
 			}
@@ -558,8 +537,7 @@ func TestPartsOfRecord(t *testing.T) {
 			note: "no pod arrives in one of three parts: the same blocks"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := OfRecord(days(t, c.days, c.without...), objective.Mix{{Term: objective.Balance{}, Weight: 1}}, c.parts)
-			fatal.If(t, err)
+			r := fatal.Value(OfRecord(days(t, c.days, c.without...), objective.Mix{{Term: objective.Balance{}, Weight: 1}}, c.parts))(t)
 			if r.learnBlocks != c.learn || r.chooseBlocks != c.choose || r.judgeBlocks != c.judge || (r.Choose != nil) != (c.choose > 0) {
 				t.Errorf("%d, %d and %d blocks, want %d, %d, %d", r.learnBlocks, r.chooseBlocks, r.judgeBlocks, c.learn, c.choose, c.judge)
 			}

@@ -39,8 +39,7 @@ func TestOpenBScenarios(t *testing.T) {
 	for name, want := range map[string]string{
 		"openb:default": "openb-default", "openb:*": "openb-default openb-timeless", "openb:d*+multi4@95": "openb-default+multi4-95",
 	} {
-		all, err := eval.ChooseScenarios([]string{name}, dir)
-		fatal.If(t, err)
+		all := fatal.Value(eval.ChooseScenarios([]string{name}, dir))(t)
 		names := each.Map(all, func(s eval.Scenario) string { return s.Name })
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
@@ -95,20 +94,15 @@ func TestOpenBSteady(t *testing.T) {
 // playOpenB plays a scenario of the trace in a folder.
 func playOpenB(t *testing.T, dir, name string, seeds []uint64, policies ...string) *eval.Comparison {
 	t.Helper()
-	all, err := contenders.List(policies, nil)
-	fatal.If(t, err)
-	s, err := eval.ChooseScenarios([]string{name}, dir)
-	fatal.If(t, err)
-	c, err := eval.Compare(t.Context(), s[0], all, seeds, nil)
-	fatal.If(t, err)
-	return c
+	all := fatal.Value(contenders.List(policies, nil))(t)
+	s := fatal.Value(eval.ChooseScenarios([]string{name}, dir))(t)
+	return fatal.Value(eval.Compare(t.Context(), s[0], all, seeds, nil))(t)
 }
 
 // Six policies reproduce their published GPU allocations at 130 % on the list default, with ten seeds. PUBLISHED=all plays the other four
 // lists too. The tolerance is twice the published standard deviation, but at least 0.3 points.
 func TestPublishedFigures(t *testing.T) {
-	f, err := os.Open("testdata/published.csv")
-	fatal.If(t, err)
+	f := fatal.Value(os.Open("testdata/published.csv"))(t)
 	defer f.Close()
 	r := csv.NewReader(f)
 	r.Comment = '#'
@@ -118,10 +112,8 @@ func TestPublishedFigures(t *testing.T) {
 	}
 	published := map[string]map[string][2]float64{}
 	for _, row := range rows[1:] {
-		mean, err := strconv.ParseFloat(row[4], 64)
-		fatal.If(t, err)
-		sd, err := strconv.ParseFloat(row[5], 64)
-		fatal.If(t, err)
+		mean := fatal.Value(strconv.ParseFloat(row[4], 64))(t)
+		sd := fatal.Value(strconv.ParseFloat(row[5], 64))(t)
 		if published[row[0]] == nil {
 			published[row[0]] = map[string][2]float64{}
 		}
@@ -130,8 +122,7 @@ func TestPublishedFigures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sixty episodes")
 	}
-	metrics, err := eval.ParseMetrics("allocation130")
-	fatal.If(t, err)
+	metrics := fatal.Value(eval.ParseMetrics("allocation130"))(t)
 	dir := fatal.OpenB(t)
 	for list, figures := range published {
 		if list != "default" && os.Getenv("PUBLISHED") != "all" {

@@ -21,8 +21,7 @@ func TestScenarios(t *testing.T) {
 			t.Errorf("%s: found %v, %v", s.Name, found, err)
 		}
 		// A scenario survives being written as YAML and read again.
-		text, err := yaml.Marshal(s)
-		fatal.If(t, err)
+		text := fatal.Value(yaml.Marshal(s))(t)
 		again, err := Read("again.yaml", text)
 		if err != nil {
 			t.Fatalf("%s: %v", s.Name, err)
@@ -36,8 +35,7 @@ func TestScenarios(t *testing.T) {
 	}
 	// The scenario aaml has the size of AAML's experiment: 32 pods of 1 CPU for each of ten nodes, or a few
 	// more, because the last deployment goes over the load.
-	aaml, err := Find("aaml")
-	fatal.If(t, err)
+	aaml := fatal.Value(Find("aaml"))(t)
 	o := compare(t, aaml, []uint64{1}).Results[0].Outcomes[0]
 	if o.Nodes != 10 || o.Arrived < 320 || o.Arrived > 334 || o.Unscheduled != 0 {
 		t.Errorf("%+v", o)
@@ -68,8 +66,7 @@ func TestSelect(t *testing.T) {
 }
 
 func TestReadRefuses(t *testing.T) {
-	good, err := Source("aaml")
-	fatal.If(t, err)
+	good := fatal.Value(Source("aaml"))(t)
 	with := func(old, now string) string {
 		text := strings.Replace(string(good), old, now, 1)
 		if text == string(good) {
@@ -105,15 +102,13 @@ func TestReadRefuses(t *testing.T) {
 
 // The shapes of a shapes file beside the scenario's join its own.
 func TestReadAddsShapes(t *testing.T) {
-	good, err := Source("harvest")
-	fatal.If(t, err)
+	good := fatal.Value(Source("harvest"))(t)
 	dir := t.TempDir()
 	read := func(shapes string) ([]Scenario, error) {
 		fatal.If(t, os.WriteFile(filepath.Join(dir, "vms.yaml"), []byte(shapes), 0o600))
 		return Read(filepath.Join(dir, "f.yaml"), []byte(string(good)+"shapesFile: vms.yaml\n"))
 	}
-	got, err := read("shapes:\n- {name: vm-1, requests: {cpu: 2}, usage: {cpu: 1}}\n")
-	fatal.If(t, err)
+	got := fatal.Value(read("shapes:\n- {name: vm-1, requests: {cpu: 2}, usage: {cpu: 1}}\n"))(t)
 	if s := got[0].Shapes; len(s) < 2 || s[len(s)-1].Name != "vm-1" || s[0].Name == "vm-1" {
 		t.Errorf("shapes %+v", s)
 	}
@@ -133,8 +128,7 @@ func TestReadAddsShapes(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	for _, n := range names() {
-		text, err := Source(n)
-		fatal.If(f, err)
+		text := fatal.Value(Source(n))(f)
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -147,13 +141,10 @@ func FuzzRead(f *testing.F) {
 // The nodes of a record beside the scenario join its own pools, as they were at the time.
 func TestReadAddsNodes(t *testing.T) {
 	dir := t.TempDir()
-	w, err := record.Create(filepath.Join(dir, "prod.record"), record.Options{})
-	fatal.If(t, err)
+	w := fatal.Value(record.Create(filepath.Join(dir, "prod.record"), record.Options{}))(t)
 	w.Node(record.Node{Name: "a", From: 1000, MilliCPU: 8000, Memory: 1 << 34, Pods: 110, Labels: `{"topology.kubernetes.io/zone":"x"}`})
 	w.Node(record.Node{Name: "b", From: 1000, To: 3000, Gone: true, MilliCPU: 4000, Memory: 1 << 34, Pods: 110})
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(w.Close())(t)
 	for file, want := range map[string]int{"prod.record": 1, "prod.record@1970-01-01T00:00:02Z": 2} {
 		text := "name: mine\nabout: x\nnodesFile: " + file +
 			"\nshapes: [{name: web, weight: 1, requests: {cpu: 1}}]\nreplicas: 2\nload: 0.5\nobjective: balance\n"
@@ -171,8 +162,7 @@ func TestReadAddsNodes(t *testing.T) {
 // The example scenario in docs/reference/scenario-file.md is valid.
 func TestScenarioInTheDocs(t *testing.T) {
 	const page = "docs/reference/scenario-file.md"
-	text, err := os.ReadFile("../../" + page)
-	fatal.If(t, err)
+	text := fatal.Value(os.ReadFile("../../" + page))(t)
 	_, rest, _ := strings.Cut(string(text), "\n```yaml\n")
 	example, _, _ := strings.Cut(rest, "\n```")
 	if s, err := Read(page, []byte(example)); err != nil || len(s) != 1 {

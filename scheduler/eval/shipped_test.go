@@ -15,7 +15,6 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
 	contenders "gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/objective"
@@ -45,8 +44,8 @@ func TestShippedCheckpoints(t *testing.T) {
 		}
 	}
 	const tolerance = 1e-5
-	if diff := differentNumbers(golden.Read(t, "shipped.txt"), got.String(), tolerance); diff != "" {
-		golden.Check(t, "shipped.txt", got.String()) // shows every line, or writes the file
+	if diff := differentNumbers(fatal.ReadGolden(t, "shipped.txt"), got.String(), tolerance); diff != "" {
+		fatal.Golden(t, "shipped.txt", got.String()) // shows every line, or writes the file
 		t.Logf("first difference beyond the tolerance: %s", diff)
 	}
 }
@@ -79,11 +78,8 @@ func gpuEnvironment(t *testing.T, taints openb.Taints) *sim.Env {
 	}
 	nodes, pods, err := taints.Apply(rand.New(rand.NewPCG(3, 4)), nodes, pods)
 	fatal.If(t, err)
-	pack, err := objective.Parse("pack")
-	fatal.If(t, err)
-	env, err := sim.New(sim.Config{Objective: pack, OpenB: &sim.OpenB{Nodes: nodes, Pods: pods, Factor: 1.3}})
-	fatal.If(t, err)
-	return env
+	pack := fatal.Value(objective.Parse("pack"))(t)
+	return fatal.Value(sim.New(sim.Config{Objective: pack, OpenB: &sim.OpenB{Nodes: nodes, Pods: pods, Factor: 1.3}}))(t)
 }
 
 // scoreEpisode plays an episode with best fit and writes the network's scores of every fortieth
@@ -91,11 +87,9 @@ func gpuEnvironment(t *testing.T, taints openb.Taints) *sim.Env {
 func scoreEpisode(t *testing.T, to *strings.Builder, title string, env *sim.Env, shipped string) {
 	t.Helper()
 	const every, candidates, decisions = 40, 6, 200
-	x, err := contenders.Named(shipped)
-	fatal.If(t, err)
+	x := fatal.Value(contenders.Named(shipped))(t)
 	network := x.New(policy.Setting{Typical: env.Typical()})
-	h, err := heuristic.Find("best-fit")
-	fatal.If(t, err)
+	h := fatal.Value(heuristic.Find("best-fit"))(t)
 	player := h.New(policy.Setting{})
 	fatal.If(t, env.Reset(5))
 	for step := 0; !env.Done() && step < decisions; step++ {
@@ -147,20 +141,16 @@ func TestRoomIsKept(t *testing.T) {
 		"family-scarce":      {"gnn.waiting <= 1.03*linear.waiting"},
 		"lossy":              {"gnn.waiting <= 0.9*linear.waiting"},
 	} {
-		s, err := eval.Find(name)
-		fatal.If(t, err)
+		s := fatal.Value(eval.Find(name))(t)
 		var policies []eval.Contender
 		for _, name := range []string{"linear", "reserve", "price", "gnn"} {
-			x, err := contenders.Named(name)
-			fatal.If(t, err)
+			x := fatal.Value(contenders.Named(name))(t)
 			policies = append(policies, x)
 		}
-		c, err := eval.Compare(t.Context(), s, policies, eval.Seeds(101, 12), nil)
-		fatal.If(t, err)
+		c := fatal.Value(eval.Compare(t.Context(), s, policies, eval.Seeds(101, 12), nil))(t)
 		var thresholds []eval.Threshold
 		for _, text := range append(bounds, "gnn.waiting <= 1.12*price.waiting") {
-			threshold, err := eval.ParseThreshold(text)
-			fatal.If(t, err)
+			threshold := fatal.Value(eval.ParseThreshold(text))(t)
 			thresholds = append(thresholds, threshold)
 		}
 		fatal.If(t, c.Judge(thresholds))
@@ -225,8 +215,7 @@ func TestPreferencesOff(t *testing.T) {
 
 // YAML reads an unquoted off as a boolean.
 func TestPreferencesInScenarioFile(t *testing.T) {
-	source, err := eval.Source("aaml")
-	fatal.If(t, err)
+	source := fatal.Value(eval.Source("aaml"))(t)
 	got, err := eval.Read("mine.yaml", append(source, "preferences: off\n"...))
 	if err != nil || got[0].Preferences != preference.Off {
 		t.Errorf("%+v, %v", got, err)
@@ -236,8 +225,7 @@ func TestPreferencesInScenarioFile(t *testing.T) {
 // started returns the first episode of a built-in scenario.
 func started(t *testing.T, scenario string, m preference.Mode) *sim.Env {
 	t.Helper()
-	s, err := eval.Find(scenario)
-	fatal.If(t, err)
+	s := fatal.Value(eval.Find(scenario))(t)
 	s.Preferences = m
 	env, err := sim.New(s.Config)
 	if err == nil {
@@ -249,16 +237,13 @@ func started(t *testing.T, scenario string, m preference.Mode) *sim.Env {
 
 func named(t *testing.T, name string) policy.Policy {
 	t.Helper()
-	h, err := heuristic.Find(name)
-	fatal.If(t, err)
+	h := fatal.Value(heuristic.Find(name))(t)
 	return h.New(policy.Setting{})
 }
 
 func scores(t *testing.T, env *sim.Env, p policy.Policy) []float32 {
 	t.Helper()
-	out, err := eval.Scores(env, p, nil)
-	fatal.If(t, err)
-	return out
+	return fatal.Value(eval.Scores(env, p, nil))(t)
 }
 
 // trial holds a policy's placements of an environment's pods.
@@ -270,14 +255,12 @@ type trial struct {
 
 func try(t *testing.T, name string, taints openb.Taints) (x trial) {
 	t.Helper()
-	named, err := contenders.Named(name)
-	fatal.If(t, err)
+	named := fatal.Value(contenders.Named(name))(t)
 	env := gpuEnvironment(t, taints)
 	p := named.New(policy.Setting{Typical: env.Typical()})
 	fatal.If(t, env.Reset(5))
 	for !env.Done() {
-		scores, err := eval.Scores(env, p, nil)
-		fatal.If(t, err)
+		scores := fatal.Value(eval.Scores(env, p, nil))(t)
 		best := policy.Best(scores)
 		n := env.Snapshot().Nodes[env.Candidates()[best]]
 		on := policy.Devices(p, n, env.Pending())

@@ -22,8 +22,7 @@ import (
 // small returns a built-in scenario on few nodes.
 func small(t *testing.T, name string, nodes int) eval.Scenario {
 	t.Helper()
-	s, err := eval.Find(name)
-	fatal.If(t, err)
+	s := fatal.Value(eval.Find(name))(t)
 	s.Config.Nodes, s.Config.Turnover = sim.Exactly(nodes), 1
 	return s
 }
@@ -31,12 +30,10 @@ func small(t *testing.T, name string, nodes int) eval.Scenario {
 // seen plays a scenario and returns the comparison with what was seen.
 func seen(t *testing.T, s eval.Scenario, names ...string) *eval.Comparison {
 	t.Helper()
-	all, err := policies.List(names, nil)
-	fatal.If(t, err)
+	all := fatal.Value(policies.List(names, nil))(t)
 	seeds := eval.Seeds(1, 3)
 	all, watching := eval.Watched(all, seeds[0], len(all))
-	c, err := eval.Compare(context.Background(), s, all, seeds, nil)
-	fatal.If(t, err)
+	c := fatal.Value(eval.Compare(context.Background(), s, all, seeds, nil))(t)
 	watching.Into(c)
 	return c
 }
@@ -46,18 +43,15 @@ func TestObserved(t *testing.T) {
 	for _, s := range []eval.Scenario{small(t, "hetero95", 6), small(t, "lossy", 10), small(t, "bursty", 6)} {
 		t.Run(s.Name, func(t *testing.T) {
 			c := seen(t, s, "kube-scheduler", "best-fit")
-			again, err := policies.List([]string{"kube-scheduler", "best-fit"}, nil)
-			fatal.If(t, err)
-			unwatched, err := eval.Compare(context.Background(), s, again, c.Seeds, nil)
-			fatal.If(t, err)
+			again := fatal.Value(policies.List([]string{"kube-scheduler", "best-fit"}, nil))(t)
+			unwatched := fatal.Value(eval.Compare(context.Background(), s, again, c.Seeds, nil))(t)
 			for k, result := range c.Results {
 				if got, want := fmt.Sprintf("%+v", result.Outcomes), fmt.Sprintf("%+v", unwatched.Results[k].Outcomes); got != want {
 					t.Errorf("%s: watched %s, else %s", result.Name, got, want)
 				}
 				agree(t, c.Observed, result)
 			}
-			text, err := json.Marshal([]*eval.Comparison{c})
-			fatal.If(t, err)
+			text := fatal.Value(json.Marshal([]*eval.Comparison{c}))(t)
 			back, err := eval.ReadJSON(bytes.NewReader(text))
 			if err != nil || !reflect.DeepEqual(back[0].Observed, c.Observed) {
 				t.Errorf("JSON does not keep what was seen, %v", err)

@@ -192,8 +192,7 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%s: %q, %v", node, why, err)
 		}
 	}
-	before, err := o.Cost()
-	fatal.If(t, err)
+	before := fatal.Value(o.Cost())(t)
 	then, known := o.After(p, "b")
 	if _, there := o.After(p, "c"); there || !known {
 		t.Error("a node that is not there has a cost")
@@ -225,17 +224,14 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // placements returns a cluster of nodes with 4 cores, whose profile packs, and its follower.
 func placements(t testing.TB, nodes ...string) (*Placements, *follower) {
 	t.Helper()
-	profile, err := server.ProfileNamed("most-allocated")
-	fatal.If(t, err)
-	decoded, err := server.Config{Profiles: []server.Profile{profile}, QPS: 1}.Decode()
-	fatal.If(t, err)
+	profile := fatal.Value(server.ProfileNamed("most-allocated"))(t)
+	decoded := fatal.Value(server.Config{Profiles: []server.Profile{profile}, QPS: 1}.Decode())(t)
 	client, err := kubernetes.NewForConfig(&rest.Config{}) // it is never asked
 	fatal.If(t, err)
-	c, err := New(t.Context(), Config{
+	c := fatal.Value(New(t.Context(), Config{
 		Client: client, Shared: kuberelease.Informers(client), Profile: decoded.Profiles[0],
 		Objective: objective.Balance{}, Clock: clocktesting.NewFakePassiveClock(noon), Seed: 1,
-	})
-	fatal.If(t, err)
+	}))(t)
 	for _, n := range nodes {
 		c.AddNode(c.log, st.MakeNode().Name(n).Label(v1.LabelHostname, n).
 			Capacity(map[v1.ResourceName]string{"cpu": "4", "memory": "16Gi", "pods": "110"}).Obj())

@@ -278,8 +278,7 @@ func TestClaimsProperty(t *testing.T) {
 			by.By = search.By
 			state := at(t, s)
 			before := devices(state)
-			m, err := Find(t.Context(), state, Limits{Chains: seed%2 == 0}, by)
-			fatal.If(t, err)
+			m := fatal.Value(Find(t.Context(), state, Limits{Chains: seed%2 == 0}, by))(t)
 			if after := devices(state); !slices.Equal(before, after) {
 				t.Errorf("seed %d, %s: %v was left as %v", seed, search.Name, before, after)
 			}

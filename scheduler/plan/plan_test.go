@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/moves"
@@ -57,17 +56,14 @@ func budgetOf(app, limit string) record.Object {
 
 func at(t testing.TB, s replay.Source) *State {
 	t.Helper()
-	st, err := stateOf(t, s)
-	fatal.If(t, err)
-	return st
+	return fatal.Value(stateOf(t, s))(t)
 }
 
 func stateOf(t testing.TB, s replay.Source) (*State, error) {
 	t.Helper()
 	s.From, s.To = t0, t0+1000
-	c, err := server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile,
-		Args: server.Args{Variant: server.DefaultProfile}}}, QPS: 1}.Decode()
-	fatal.If(t, err)
+	c := fatal.Value(server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile,
+		Args: server.Args{Variant: server.DefaultProfile}}}, QPS: 1}.Decode())(t)
 	return At(t.Context(), s, c.Profiles[0])
 }
 
@@ -76,8 +72,7 @@ var searching = Search{By: moves.Local{}, Progress: func(float64) {}}
 
 func find(t testing.TB, s replay.Source, l Limits) Moves {
 	t.Helper()
-	m, err := Find(t.Context(), at(t, s), l, searching)
-	fatal.If(t, err)
+	m := fatal.Value(Find(t.Context(), at(t, s), l, searching))(t)
 	check(t, s, m)
 	return m
 }
@@ -100,9 +95,7 @@ func check(t testing.TB, s replay.Source, m Moves) {
 		}
 		last = x.Round
 		for _, name := range slices.Concat(m.Freed, m.Empty) {
-			if _, err := st.cluster.Cordon(name, true); err != nil {
-				t.Fatal(err)
-			}
+			fatal.Value(st.cluster.Cordon(name, true))(t)
 		}
 		if s.Pods[i].Daemon || s.Pods[i].OwnerKind == "" || s.Pods[i].Claims != "" || strings.Contains(s.Pods[i].Holds, "hostPath") {
 			t.Errorf("%+v: this pod must stay", x)
@@ -111,15 +104,13 @@ func check(t testing.TB, s replay.Source, m Moves) {
 			if o.Kind != record.KindBudget {
 				continue
 			}
-			b, err := readBudget(&o)
-			fatal.If(t, err)
+			b := fatal.Value(readBudget(&o))(t)
 			if b.selects(p) {
 				moved[place{st.covers[p.UID], x.Round}]++
 			}
 		}
 		st.cluster.Remove(p.UID)
-		choice, err := st.cluster.Choose(t.Context(), p)
-		fatal.If(t, err)
+		choice := fatal.Value(st.cluster.Choose(t.Context(), p))(t)
 		if why, refused := choice.Refused[x.To]; refused || slices.Contains(m.Empty, x.To) {
 			t.Fatalf("%+v: the node refuses the pod (%s), or was empty", x, why)
 		}
@@ -343,7 +334,7 @@ func TestRounds(t *testing.T) {
 	if m.Rounds != 3 || len(m.Moves) != 3 {
 		t.Errorf("%+v", m)
 	}
-	golden.Check(t, "rounds.txt", text(t, m))
+	fatal.Golden(t, "rounds.txt", text(t, m))
 }
 
 func text(t *testing.T, m Moves) string {

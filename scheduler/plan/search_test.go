@@ -12,7 +12,6 @@ import (
 
 	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/moves"
@@ -27,16 +26,11 @@ import (
 // packed is the end of an episode of the scenario pack on so many nodes, placed by kube-scheduler. The control plane takes no pods.
 func packed(t testing.TB, nodes int, seed uint64) (s replay.Source) {
 	t.Helper()
-	scenario, err := eval.Find("pack")
-	fatal.If(t, err)
+	scenario := fatal.Value(eval.Find("pack"))(t)
 	scenario.Nodes = sim.Exactly(nodes)
-	stock, err := contender.Named("kube-scheduler")
-	fatal.If(t, err)
-	env, err := sim.New(scenario.Config)
-	fatal.If(t, err)
-	if _, err := eval.Play(env, seed, stock.New(policy.Setting{Seed: seed}), nil); err != nil {
-		t.Fatal(err)
-	}
+	stock := fatal.Value(contender.Named("kube-scheduler"))(t)
+	env := fatal.Value(sim.New(scenario.Config))(t)
+	fatal.Value(eval.Play(env, seed, stock.New(policy.Setting{Seed: seed}), nil))(t)
 	for i, n := range env.Nodes() {
 		r := node(fmt.Sprintf("n%d", i))
 		r.MilliCPU, r.Memory = n.Allocatable.MilliCPU, n.Allocatable.Memory
@@ -118,8 +112,7 @@ func BenchmarkSearch(b *testing.B) {
 					for seed := range uint64(seeds) {
 						s := at(b, packed(b, nodes, seed))
 						began := time.Now()
-						m, err := Find(b.Context(), s, Limits{}, Search{By: search.By, Progress: func(float64) {}})
-						fatal.If(b, err)
+						m := fatal.Value(Find(b.Context(), s, Limits{}, Search{By: search.By, Progress: func(float64) {}}))(b)
 						took += time.Since(began)
 						emptied, moved, bound = emptied+len(m.Freed), moved+len(m.Moves), bound+m.Bound
 					}
@@ -193,8 +186,7 @@ func TestClaimsAreNamed(t *testing.T) {
 // Moves lower the objective by what they say, and break no budget and no filter.
 func TestObjectives(t *testing.T) {
 	for _, name := range []string{"balance", "energy", "pack,balance=0.5", "gpu-fragmentation"} {
-		lower, err := moves.ParseObjective(name)
-		fatal.If(t, err)
+		lower := fatal.Value(moves.ParseObjective(name))(t)
 		made := 0
 		for seed := range uint64(8) {
 			s := scattered(seed)
@@ -253,12 +245,10 @@ func profiles(t testing.TB, names ...string) (out []Profile) {
 	t.Helper()
 	var list []server.Profile
 	for _, name := range names {
-		p, err := server.ProfileNamed(name)
-		fatal.If(t, err)
+		p := fatal.Value(server.ProfileNamed(name))(t)
 		list = append(list, p)
 	}
-	c, err := server.Config{Profiles: list, QPS: 1}.Decode()
-	fatal.If(t, err)
+	c := fatal.Value(server.Config{Profiles: list, QPS: 1}.Decode())(t)
 	for i, p := range c.Profiles {
 		out = append(out, Profile{names[i], p})
 	}
@@ -270,9 +260,8 @@ func without(t *testing.T, s replay.Source, names ...string) Losses {
 	if s.To == 0 {
 		s.From, s.To = t0, t0+1000
 	}
-	out, err := Without(t.Context(), s, func(n *record.Node) bool { return slices.Contains(names, n.Name) },
-		profiles(t, server.DefaultProfile, "most-allocated"), func(float64) {})
-	fatal.If(t, err)
+	out := fatal.Value(Without(t.Context(), s, func(n *record.Node) bool { return slices.Contains(names, n.Name) },
+		profiles(t, server.DefaultProfile, "most-allocated"), func(float64) {}))(t)
 	return out
 }
 
@@ -356,5 +345,5 @@ func TestWithoutText(t *testing.T) {
 	}
 	var b bytes.Buffer
 	fatal.If(t, l.WriteText(&b))
-	golden.Check(t, "without.txt", b.String())
+	fatal.Golden(t, "without.txt", b.String())
 }

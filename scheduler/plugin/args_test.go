@@ -116,8 +116,7 @@ func TestSpreadsBeforeTraffic(t *testing.T) {
 		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}}, "measured": {"address": "https://p"}}, "preferences": "declared"}`: false,
 		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}}, "measured": {"address": "https://p"}}, "preferences": "off"}`:      false,
 	} {
-		args, err := DecodeArgs(&runtime.Unknown{Raw: []byte(text)}, "talkers")
-		fatal.If(t, err)
+		args := fatal.Value(DecodeArgs(&runtime.Unknown{Raw: []byte(text)}, "talkers"))(t)
 		if got := args.spreadsBesideTraffic(); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
@@ -144,8 +143,7 @@ func TestExplorationHangsOnTheArgument(t *testing.T) {
 func uses(t *testing.T, name string) []string {
 	t.Helper()
 	set := token.NewFileSet()
-	packages, err := parser.ParseDir(set, ".", func(i fs.FileInfo) bool { return !strings.HasSuffix(i.Name(), "_test.go") }, 0)
-	fatal.If(t, err)
+	packages := fatal.Value(parser.ParseDir(set, ".", func(i fs.FileInfo) bool { return !strings.HasSuffix(i.Name(), "_test.go") }, 0))(t)
 	var out []string
 	for _, file := range packages["plugin"].Files {
 		for _, d := range file.Decls {

@@ -115,8 +115,7 @@ func newBedWith(t testing.TB, client kubernetes.Interface, profile string, args 
 
 func upstreamProfile(t testing.TB) config.KubeSchedulerProfile {
 	t.Helper()
-	c, err := configlatest.Default()
-	fatal.If(t, err)
+	c := fatal.Value(configlatest.Default())(t)
 	p := c.Profiles[0]
 	// As in server.Config.
 	shares := config.Plugin{Name: GPUSharesName}
@@ -132,8 +131,7 @@ func (b *bed) snapshot(profile string) *cache.Snapshot {
 
 func learnedProfile(t testing.TB, name string, args Args, recorded bool) config.KubeSchedulerProfile {
 	t.Helper()
-	raw, err := json.Marshal(args)
-	fatal.If(t, err)
+	raw := fatal.Value(json.Marshal(args))(t)
 	p := upstreamProfile(t)
 	p.SchedulerName = name
 	only := config.PluginSet{Enabled: []config.Plugin{{Name: Name, Weight: 1}}, Disabled: []config.Plugin{{Name: "*"}}}
@@ -190,8 +188,7 @@ func (b *bed) filter(t rapid.TB, profile string, pod *v1.Pod) ([]fwk.NodeInfo, f
 	if _, st, _ := f.RunPreFilterPlugins(b.ctx, state, pod); !st.IsSuccess() {
 		t.Fatal(st.AsError())
 	}
-	all, err := f.SnapshotSharedLister().NodeInfos().List()
-	fatal.If(t, err)
+	all := fatal.Value(f.SnapshotSharedLister().NodeInfos().List())(t)
 	var feasible []fwk.NodeInfo
 	for _, n := range all {
 		if f.RunFilterPlugins(b.ctx, state, pod, n).IsSuccess() {
@@ -236,10 +233,8 @@ func untrainedOf(t testing.TB, a checkpoint.Architecture, seed uint64, edit func
 // explode makes a network decide whose pass overflows. No file can: it would fail in the trial decisions.
 func explode(t testing.TB, p *learnedScore) {
 	t.Helper()
-	c, err := checkpoint.Load(untrained(t, 1, exploding))
-	fatal.If(t, err)
-	net, err := infer.New(c)
-	fatal.If(t, err)
+	c := fatal.Value(checkpoint.Load(untrained(t, 1, exploding)))(t)
+	net := fatal.Value(infer.New(c))(t)
 	p.active.store(&networkDecider{name: p.profile, net: net, deadline: time.Minute})
 }
 

@@ -90,8 +90,7 @@ func TestShareOfThePods(t *testing.T) {
 		}
 		state.waiting.Namespace = learned
 		nodes, _ := b.filter(t, profile, state.waiting)
-		opinion, err := Ask(b.ctx, b.sched.Profiles[profile], state.waiting, nodes, false)
-		fatal.If(t, err)
+		opinion := fatal.Value(Ask(b.ctx, b.sched.Profiles[profile], state.waiting, nodes, false))(t)
 		got = b.totals(t, profile, state.waiting)
 		for i, n := range opinion.Nodes {
 			if got[i].TotalScore != int64(n.Score) {
@@ -210,9 +209,7 @@ func TestSlowAttemptsStop(t *testing.T) {
 
 func fallbackCount(t rapid.TB, profile, reason string) float64 {
 	t.Helper()
-	v, err := testutil.GetCounterMetricValue(fallbacks.WithLabelValues(profile, reason))
-	fatal.If(t, err)
-	return v
+	return fatal.Value(testutil.GetCounterMetricValue(fallbacks.WithLabelValues(profile, reason)))(t)
 }
 
 // If the network fails, the pod gets a node by the default profile's ranking, and the decision is
@@ -295,9 +292,7 @@ func TestFallbackLeavesOutWhatFails(t *testing.T) {
 	state := rapid.Custom(drawState).Example(3)
 	state.waiting.Spec.Containers[0].Resources.Requests = nil
 	b.load(t, state)
-	if _, err := b.decide(defaultProfile, state.waiting); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(b.decide(defaultProfile, state.waiting))(t)
 	nodes, cycle := b.filter(t, "gnn", state.waiting)
 	whole, part := make([]float32, len(nodes)), make([]float32, len(nodes))
 	fatal.If(t, b.plugin.upstream.score(b.ctx, &scoring{state: cycle, pod: state.waiting, nodes: nodes, raw: whole}))
@@ -363,9 +358,7 @@ func TestUnansweredAllocation(t *testing.T) {
 	bed := claimBed(t, client, []string{defaultProfile, profile, "gpu-gnn"})
 	pod := pendingPod(t, bed)
 	pod.Spec.SchedulerName = profile
-	if _, err := bed.decide(profile, pod); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(bed.decide(profile, pod))(t)
 	f, node := bed.sched.Profiles[profile], "n0"
 	feasible, state := bed.filter(t, profile, pod)
 	if len(feasible) != claimNodes {
@@ -373,8 +366,7 @@ func TestUnansweredAllocation(t *testing.T) {
 	}
 	ledger := dra.LedgerOf(t.Context(), f)
 	used := func() int64 {
-		view, err := ledger.View(t.Context())
-		fatal.If(t, err)
+		view := fatal.Value(ledger.View(t.Context()))(t)
 		n := cluster.Node{Name: node}
 		view.Placer(&n).Rest(&n)
 		return n.GPUs[0]
@@ -386,8 +378,7 @@ func TestUnansweredAllocation(t *testing.T) {
 	go func() { done <- f.RunPreBindPlugins(t.Context(), state, pod, node) }()
 	until(t, func() bool { server.mu.Lock(); defer server.mu.Unlock(); return server.away })
 	waiting := func() float64 {
-		families, err := legacyregistry.DefaultGatherer.Gather()
-		fatal.If(t, err)
+		families := fatal.Value(legacyregistry.DefaultGatherer.Gather())(t)
 		for _, f := range families {
 			for _, m := range f.Metric {
 				if f.GetName() == "gnnsched_claims_unconfirmed" && m.Label[0].GetValue() == profile {
@@ -529,8 +520,7 @@ func TestTaintedNodesThatAllTolerate(t *testing.T) {
 
 // The typical pods have the tolerations of the pods that arrive, as soon as these differ.
 func TestDemandTolerates(t *testing.T) {
-	d, err := newDemandTracker("ours", "../../workload/trace/openb/testdata/pods.csv")
-	fatal.If(t, err)
+	d := fatal.Value(newDemandTracker("ours", "../../workload/trace/openb/testdata/pods.csv"))(t)
 	tainted := &cluster.Node{Taints: []cluster.Taint{{Key: "a", Effect: cluster.NoSchedule}}, GPUs: []int64{0},
 		Allocatable: cluster.Resources{MilliCPU: 64_000, GPU: 1, Pods: 10}}
 	tolerant := &cluster.Pod{Requests: share(500), Tolerations: []cluster.Toleration{{Key: "a", Exists: true}}}
@@ -560,8 +550,7 @@ func TestDemandTolerates(t *testing.T) {
 
 // The number of kinds of tolerations is bounded.
 func TestTolerationsAreBounded(t *testing.T) {
-	d, err := newDemandTracker("ours", "")
-	fatal.If(t, err)
+	d := fatal.Value(newDemandTracker("ours", ""))(t)
 	for i := range 2 * remembered {
 		d.countPending(&cluster.Pod{Requests: share(500), Tolerations: []cluster.Toleration{{Key: fmt.Sprint(i), Exists: true}}})
 		if n := len(d.withGPU.kinds); n > maxTolerations+1 {

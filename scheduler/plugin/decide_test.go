@@ -55,8 +55,7 @@ func twoGPUs(name string) *cluster.Node {
 // and after forget.
 func TestDecidersKeepTheirPolicy(t *testing.T) {
 	first, second := fragmentation.NewTypical([]fragmentation.Demand{{Requests: share(500), Count: 1}}), fragmentation.NewTypical(nil)
-	fgd, err := heuristic.Find("fgd")
-	fatal.If(t, err)
+	fgd := fatal.Value(heuristic.Find("fgd"))(t)
 	made := 0
 	h := &heuristicDecider{Heuristic: fgd}
 	inner := h.New
@@ -190,9 +189,7 @@ func TestDecisionsAfterAChange(t *testing.T) {
 	b.load(t, state)
 	expect := func(step string, fell float64) {
 		t.Helper()
-		if _, err := b.decide(profile, state.waiting); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(b.decide(profile, state.waiting))(t)
 		if n := fallbackCount(t, profile, reasonPanic); n != fell {
 			t.Errorf("%s: %v decisions fell back, want %v", step, n, fell)
 		}
@@ -215,17 +212,13 @@ func TestDecisionsAfterAChange(t *testing.T) {
 
 func load(t *testing.T, file string) *infer.Network {
 	t.Helper()
-	c, err := checkpoint.Load(file)
-	fatal.If(t, err)
-	n, err := infer.New(c)
-	fatal.If(t, err)
-	return n
+	c := fatal.Value(checkpoint.Load(file))(t)
+	return fatal.Value(infer.New(c))(t)
 }
 
 // afresh scores nodes with a new mirror and a new policy.
 func afresh(t rapid.TB, b *bed, pod *v1.Pod, nodes []fwk.NodeInfo) (scores map[string]int64, best string) {
-	infos, err := b.plugin.handle.SnapshotSharedLister().NodeInfos().List()
-	fatal.If(t, err)
+	infos := fatal.Value(b.plugin.handle.SnapshotSharedLister().NodeInfos().List())(t)
 	m := mirror{reserved: b.reservations()}
 	m.sync(infos, false)
 	rows := make([]int32, len(nodes))
@@ -528,11 +521,8 @@ func TestStartSaysHowPreferencesCount(t *testing.T) {
 		var lines []string
 		log := funcr.New(func(prefix, args string) { lines = append(lines, prefix+" "+args) }, funcr.Options{})
 		raw := fmt.Sprintf(`{"policy": "best-fit", "preferences": %q}`, given)
-		args, err := DecodeArgs(&runtime.Unknown{Raw: []byte(raw)}, profile)
-		fatal.If(t, err)
-		if _, err := newLearnedScore(klog.NewContext(b.ctx, log), args, b.sched.Profiles[profile], b.reservations()); err != nil {
-			t.Fatal(err)
-		}
+		args := fatal.Value(DecodeArgs(&runtime.Unknown{Raw: []byte(raw)}, profile))(t)
+		fatal.Value(newLearnedScore(klog.NewContext(b.ctx, log), args, b.sched.Profiles[profile], b.reservations()))(t)
 		said := slices.DeleteFunc(lines, func(l string) bool { return !strings.Contains(l, "Preferences of manifests") })
 		if len(said) != 1 || !strings.Contains(said[0], `"profile"="`+profile+`"`) || !strings.Contains(said[0], `"preferences"="`+want+`"`) {
 			t.Errorf("preferences %q: %q", given, said)

@@ -33,8 +33,7 @@ import (
 
 // The typical pods follow the pods that arrive, and are determined again more and more rarely.
 func TestDemandFollowsWhatComes(t *testing.T) {
-	d, err := newDemandTracker("ours", "")
-	fatal.If(t, err)
+	d := fatal.Value(newDemandTracker("ours", ""))(t)
 	typical := d.typical(nil)
 	if typical != nil {
 		t.Errorf("before any pod: %v", typical.Pods())
@@ -63,8 +62,7 @@ func TestDemandFollowsWhatComes(t *testing.T) {
 
 // After a change of the workload, thousands of pods are enough to see it, however many came before.
 func TestDemandForgets(t *testing.T) {
-	d, err := newDemandTracker("ours", "")
-	fatal.If(t, err)
+	d := fatal.Value(newDemandTracker("ours", ""))(t)
 	arrive := func(pods int, milli int64) (changes int) {
 		for range pods {
 			before := d.latest
@@ -97,8 +95,7 @@ func TestDemandBeginsWithTheProfilesPods(t *testing.T) {
 	}
 	defer b.load(t, state)()
 	fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)))
-	nodes, err := b.snapshot(profile).List()
-	fatal.If(t, err)
+	nodes := fatal.Value(b.snapshot(profile).List())(t)
 	d := b.plugin.demand
 	for range 2 {
 		d.countRunning(nodes)
@@ -131,8 +128,7 @@ func TestDemandOfFewGPUPods(t *testing.T) {
 	}
 	fatal.If(t, b.sched.Cache.ForgetPod(b.log, pod))
 
-	even, err := newDemandTracker("even", "")
-	fatal.If(t, err)
+	even := fatal.Value(newDemandTracker("even", ""))(t)
 	for range 3 {
 		even.add(&cluster.Pod{Requests: share(500)})
 		even.add(&cluster.Pod{Requests: cluster.Resources{MilliCPU: 5}})
@@ -147,8 +143,7 @@ func TestDemandOfFewGPUPods(t *testing.T) {
 
 // Pods of ever new shapes neither fill memory nor displace the common shapes.
 func TestDemandIsBounded(t *testing.T) {
-	d, err := newDemandTracker("ours", "")
-	fatal.If(t, err)
+	d := fatal.Value(newDemandTracker("ours", ""))(t)
 	for i := range int64(3 * maxShapes) {
 		if i%2 == 0 {
 			d.countPending(&cluster.Pod{Requests: share(500)})
@@ -384,8 +379,7 @@ func (b *bed) tenPodsANode(t testing.TB, profile string, nodes int, requests fun
 	}
 	unload := b.load(t, state)
 	fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)))
-	infos, err := b.snapshot(profile).List()
-	fatal.If(t, err)
+	infos := fatal.Value(b.snapshot(profile).List())(t)
 	return infos, unload
 }
 
@@ -393,8 +387,7 @@ func (b *bed) tenPodsANode(t testing.TB, profile string, nodes int, requests fun
 func TestDemandOfAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pods.csv")
 	fatal.If(t, os.WriteFile(file, []byte("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,100,1,1,300\n"), 0o600))
-	d, err := newDemandTracker("ours", file)
-	fatal.If(t, err)
+	d := fatal.Value(newDemandTracker("ours", file))(t)
 	d.countPending(&cluster.Pod{Requests: cluster.Resources{GPU: 8}})
 	typical := d.typical(nil)
 	want := []fragmentation.Pod{{MilliCPU: 100, Devices: 1, Milli: 300, Frequency: 1}}
@@ -425,14 +418,10 @@ type profiled struct {
 
 func newProfiled(t *testing.T, known *fragmentation.Typical) *profiled {
 	t.Helper()
-	c, err := checkpoint.Shipped("gpu-gnn")
-	fatal.If(t, err)
-	net, err := infer.New(c)
-	fatal.If(t, err)
-	family, err := checkpoint.ShippedTypical("gpu-gnn")
-	fatal.If(t, err)
-	d, err := newDemandTracker("ours", "")
-	fatal.If(t, err)
+	c := fatal.Value(checkpoint.Shipped("gpu-gnn"))(t)
+	net := fatal.Value(infer.New(c))(t)
+	family := fatal.Value(checkpoint.ShippedTypical("gpu-gnn"))(t)
+	d := fatal.Value(newDemandTracker("ours", ""))(t)
 	d.begin(family)
 	return &profiled{net: net, demand: d, known: known, pods: map[cluster.Resources]*v1.Pod{}}
 }
@@ -498,9 +487,8 @@ func TestCountOnTheTrace(t *testing.T) {
 		seeds = 10
 	}
 	s[0].Config.OpenB.Nodes = openb.Sample(s[0].Config.OpenB.Nodes, nodes)
-	fgd, err := heuristic.Find("fgd")
-	fatal.If(t, err)
-	c, err := eval.Compare(t.Context(), s[0], []eval.Contender{
+	fgd := fatal.Value(heuristic.Find("fgd"))(t)
+	c := fatal.Value(eval.Compare(t.Context(), s[0], []eval.Contender{
 		{Name: "fgd", New: fgd.New},
 		{Name: "running:gpu-gnn", New: func(s policy.Setting) policy.Policy {
 			p := newProfiled(t, nil)
@@ -508,8 +496,7 @@ func TestCountOnTheTrace(t *testing.T) {
 		}},
 		{Name: "gpu-gnn in use", New: func(s policy.Setting) policy.Policy { return newProfiled(t, s.Running) }},
 		{Name: "gpu-gnn from empty", New: func(policy.Setting) policy.Policy { return newProfiled(t, nil) }},
-	}, eval.Seeds(42, seeds), nil)
-	fatal.If(t, err)
+	}, eval.Seeds(42, seeds), nil))(t)
 	var allocated []float64
 	for _, r := range c.Results {
 		var allocation, hours, waiting, rejected float64

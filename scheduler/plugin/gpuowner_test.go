@@ -259,8 +259,7 @@ func TestWhatWakesRefusedPods(t *testing.T) {
 		p.Annotations[key] = value
 		return p
 	}
-	events, err := (&gpuShares{}).EventsToRegister(t.Context())
-	fatal.If(t, err)
+	events := fatal.Value((&gpuShares{}).EventsToRegister(t.Context()))(t)
 	e := events[0]
 	for _, c := range []struct {
 		name          string
@@ -320,15 +319,11 @@ func TestAnotherSchedulerWasFirst(t *testing.T) {
 	f, node, claims := bed.sched.Profiles[profile], "n0", client.ResourceV1().ResourceClaims("default")
 	pending := func() *resourceapi.ResourceClaim {
 		t.Helper()
-		c, err := claims.Get(t.Context(), "pending", metav1.GetOptions{})
-		fatal.If(t, err)
-		return c
+		return fatal.Value(claims.Get(t.Context(), "pending", metav1.GetOptions{}))(t)
 	}
 	attempt := func(between func(on string)) string {
 		t.Helper()
-		if _, err := bed.decide(profile, pod.DeepCopy()); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(bed.decide(profile, pod.DeepCopy()))(t)
 		_, state := bed.filter(t, profile, pod)
 		if s := f.RunReservePluginsReserve(t.Context(), state, pod, node); !s.IsSuccess() {
 			t.Fatal(s)

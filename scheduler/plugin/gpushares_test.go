@@ -63,8 +63,7 @@ func TestResizedPodKeepsItsDevices(t *testing.T) {
 	p.Spec.NodeName, p.Annotations[kube.GPUIndexAnnotation] = "n", "0"
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 1)}, pods: []*v1.Pod{p}})()
 	b.refresh(t, profile)
-	shares, err := newGPUShares(b.ctx, nil, b.sched.Profiles[profile])
-	fatal.If(t, err)
+	shares := fatal.Value(newGPUShares(b.ctx, nil, b.sched.Profiles[profile]))(t)
 	state := framework.NewCycleState()
 	if _, status := shares.(*gpuShares).PreFilter(b.ctx, state, p, nil); !status.IsSkip() || askKey.Read(state) != nil {
 		t.Errorf("%v: GPUShares would give the pod devices again", status)
@@ -77,8 +76,7 @@ func TestResizedPodKeepsItsDevices(t *testing.T) {
 // attempt schedules a pod up to the reservation of its node, and returns the cache's copy of the pod.
 func (b *bed) attempt(t rapid.TB, profile string, pod *v1.Pod) (bound *v1.Pod, state fwk.CycleState, err error) {
 	f, state := b.sched.Profiles[profile], framework.NewCycleState()
-	info, err := framework.NewPodInfo(pod)
-	fatal.If(t, err)
+	info := fatal.Value(framework.NewPodInfo(pod))(t)
 	fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)))
 	result, err := b.sched.SchedulePod(b.ctx, f, state, &framework.QueuedPodInfo{PodInfo: info})
 	if err != nil {
@@ -338,8 +336,7 @@ func TestNodeBeforeItsSlices(t *testing.T) {
 	fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)))
 	f, pod := b.sched.Profiles[profile], gpuPod("p", share(100))
 	for node, want := range map[string]bool{"n0": true, "n1": false} {
-		info, err := b.snapshot(profile).NodeInfos().Get(node)
-		fatal.If(t, err)
+		info := fatal.Value(b.snapshot(profile).NodeInfos().Get(node))(t)
 		until(t, func() bool { // the plugin hears of the claims a moment after the informers do
 			state := framework.NewCycleState()
 			if _, s, _ := f.RunPreFilterPlugins(b.ctx, state, pod); !s.IsSuccess() {
@@ -354,10 +351,9 @@ func TestNodeBeforeItsSlices(t *testing.T) {
 func TestHeldDevices(t *testing.T) {
 	const profile = "held"
 	n := gpuNode("n", "T4", 2)
-	text, err := json.Marshal([]nodereservation.Reservation{{
+	text := fatal.Value(json.Marshal([]nodereservation.Reservation{{
 		Owner: "set", Pods: 2, Until: time.Now().Add(time.Hour), GPUs: []string{"1", "0"}, GPU: share(600),
-	}})
-	fatal.If(t, err)
+	}}))(t)
 	n.Annotations = map[string]string{kube.HoldsAnnotation: string(text)}
 	b := newBed(t, profile, Args{Policy: "gpu-best-fit"}, n)
 	fatal.If(t, wait.PollUntilContextTimeout(b.ctx, time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
@@ -482,8 +478,7 @@ func TestGroupDevicesAreChosenOnThePresentCluster(t *testing.T) {
 		var given []kube.RunningPod
 		for i, p := range pods {
 			m := mirror{reserved: newReservations(b.log, b.snapshot(profile))}
-			infos, err := b.snapshot(profile).List()
-			fatal.If(t, err)
+			infos := fatal.Value(b.snapshot(profile).List())(t)
 			m.sync(infos, false)
 			row, waiting := m.row["n"], convertPod(p)
 			m.snapshot.Nodes[row] = with(m.snapshot.Nodes[row], given)

@@ -66,11 +66,9 @@ func newLearningBed(t *testing.T, profile string, args Args, objects ...runtime.
 	b.learner.rng = rand.New(rand.NewPCG(1, 2))
 	return b, func() []experience.Step {
 		fatal.If(t, b.sched.Profiles.Close())
-		f, err := os.Open(path)
-		fatal.If(t, err)
+		f := fatal.Value(os.Open(path))(t)
 		defer f.Close()
-		r, err := experience.NewReader(f)
-		fatal.If(t, err)
+		r := fatal.Value(experience.NewReader(f))(t)
 		var out []experience.Step
 		for {
 			s, err := r.Next()
@@ -202,9 +200,7 @@ func countFromZero() {
 
 func counter(t *testing.T, c metrics.CounterMetric) float64 {
 	t.Helper()
-	v, err := testutil.GetCounterMetricValue(c)
-	fatal.If(t, err)
-	return v
+	return fatal.Value(testutil.GetCounterMetricValue(c))(t)
 }
 
 // waitSent waits until the trainer has n steps, so that the queue does not fill up.
@@ -286,8 +282,7 @@ func TestDecodeLearnArgs(t *testing.T) {
 // figuresReported returns the number of a profile's figures that are served as metrics.
 func figuresReported(t *testing.T, profile string) (n int) {
 	t.Helper()
-	families, err := legacyregistry.DefaultGatherer.Gather()
-	fatal.If(t, err)
+	families := fatal.Value(legacyregistry.DefaultGatherer.Gather())(t)
 	for _, f := range families {
 		if f.GetName() != "gnnsched_trainer_figure" {
 			continue

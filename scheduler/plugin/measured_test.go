@@ -61,8 +61,7 @@ func TestProfileScoresByUsage(t *testing.T) {
 	pod := st.MakePod().Name("waiting").UID("waiting").SchedulerName("by-usage").Req(map[v1.ResourceName]string{"cpu": "500m"}).Obj()
 	chosen := ""
 	for range 1000 { // the first measurement is on its way
-		got, err := b.decide("by-usage", pod)
-		fatal.If(t, err)
+		got := fatal.Value(b.decide("by-usage", pod))(t)
 		if chosen = got.SuggestedHost; chosen == "idle" {
 			break
 		}
@@ -155,8 +154,7 @@ func recounted(nodes []*v1.Node, pods []*v1.Pod) (out []*cluster.Node) {
 // A profile greedy for traffic puts every pod where the objective of the simulator is lowest, from a Prometheus and labels of nodes.
 func TestGreedyForTrafficIsTheSimulators(t *testing.T) {
 	const profile, name = "by-traffic", "traffic+overload"
-	term, err := objective.Parse(strings.ReplaceAll(name, "+", ","))
-	fatal.If(t, err)
+	term := fatal.Value(objective.Parse(strings.ReplaceAll(name, "+", ",")))(t)
 	waiting, objects := []*v1.Pod{}, []runtime.Object{}
 	for i := range 6 {
 		waiting = append(waiting, talker(profile, "api", i), talker(profile, "web", i))
@@ -178,9 +176,7 @@ func TestGreedyForTrafficIsTheSimulators(t *testing.T) {
 	var placed []*v1.Pod
 	matters := 0 // decisions in which nodes differ
 	for _, p := range waiting {
-		if _, err := b.decide(profile, p); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(b.decide(profile, p))(t)
 		b.countedAll(t, placed, p, profile)
 		costs := map[string]float64{}
 		for _, s := range b.totals(t, profile, p) {
@@ -229,9 +225,7 @@ func (b *bed) countedAll(t *testing.T, placed []*v1.Pod, pending *v1.Pod, profil
 		if cmp.Equal(want, []float64{has, with}) {
 			return
 		}
-		if _, err := b.decide(profile, pending); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(b.decide(profile, pending))(t)
 	}
 }
 

@@ -34,9 +34,7 @@ import (
 
 func loads(t *testing.T, profile, result string) float64 {
 	t.Helper()
-	v, err := testutil.GetCounterMetricValue(reloads.WithLabelValues(profile, result))
-	fatal.If(t, err)
-	return v
+	return fatal.Value(testutil.GetCounterMetricValue(reloads.WithLabelValues(profile, result)))(t)
 }
 
 // current returns the network that decides; nil without one.
@@ -49,14 +47,10 @@ func current(m *model) *infer.Network {
 
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
-	in, err := os.Open(from)
-	fatal.If(t, err)
+	in := fatal.Value(os.Open(from))(t)
 	defer in.Close()
-	out, err := os.Create(to)
-	fatal.If(t, err)
-	if _, err := io.Copy(out, in); err != nil {
-		t.Fatal(err)
-	}
+	out := fatal.Value(os.Create(to))(t)
+	fatal.Value(io.Copy(out, in))(t)
 	fatal.If(t, out.Close())
 }
 
@@ -143,8 +137,7 @@ func TestModelChangesTheKindOfNetwork(t *testing.T) {
 		if want == checkpoint.GPUGraph {
 			written = untrainedOf(t, gpuArchitecture, 1, nil)
 		}
-		c, err := checkpoint.Load(written)
-		fatal.If(t, err)
+		c := fatal.Value(checkpoint.Load(written))(t)
 		rename(t, written, file)
 		m.reload(context.Background())
 		d := m.active.load().(*networkDecider)
@@ -200,8 +193,7 @@ func TestScoresAreTheHeuristics(t *testing.T) {
 // compareWithPolicy compares the profile's scores with the heuristic's.
 func compareWithPolicy(t *rapid.T, b *bed, h heuristic.Heuristic, pod *v1.Pod) {
 	nodes, _ := b.filter(t, h.Name, pod)
-	infos, err := b.plugin.handle.SnapshotSharedLister().NodeInfos().List()
-	fatal.If(t, err)
+	infos := fatal.Value(b.plugin.handle.SnapshotSharedLister().NodeInfos().List())(t)
 	m := mirror{reserved: b.reservations()}
 	m.sync(infos, false)
 	waiting, raw := convertPod(pod), make([]float32, len(nodes))

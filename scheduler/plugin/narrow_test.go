@@ -126,8 +126,7 @@ func readSuite(t *testing.T) *suite {
 
 func readManifest(t *testing.T, name string) (out []runtime.Object) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", "preferences", name+".yaml"))
-	fatal.If(t, err)
+	b := fatal.Value(os.ReadFile(filepath.Join("testdata", "preferences", name+".yaml")))(t)
 	docs := kyaml.NewYAMLOrJSONDecoder(bytes.NewReader(b), 4096)
 	for {
 		var raw runtime.RawExtension

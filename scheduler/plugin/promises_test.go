@@ -71,8 +71,7 @@ func TestLostDevices(t *testing.T) {
 	ill.Status.Allocatable[kube.GPUMilliResource] = resource.MustParse("2000")
 	devices := func() []int64 {
 		b.refresh(t, "loses")
-		info, err := b.snapshot("loses").NodeInfos().Get("n")
-		fatal.If(t, err)
+		info := fatal.Value(b.snapshot("loses").NodeInfos().Get("n"))(t)
 		m := mirror{reserved: b.reservations()}
 		m.sync([]fwk.NodeInfo{info}, false)
 		g := &gpuShares{handle: b.plugin.handle, profile: &profile{reserved: b.reservations()}, books: map[string]book{}}

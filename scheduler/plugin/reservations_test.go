@@ -40,8 +40,7 @@ type groupCycle struct{ fwk.PodGroupCycleState }
 
 // try puts a pod of a group on a node of the snapshot, but not of the cache, and reserves its devices.
 func (b *bed) try(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod, node string) *v1.Pod {
-	info, err := framework.NewPodInfo(pod.DeepCopy())
-	fatal.If(t, err)
+	info := fatal.Value(framework.NewPodInfo(pod.DeepCopy()))(t)
 	info.Pod.Spec.NodeName = node
 	state.(*framework.CycleState).SetPodGroupSchedulingCycle(groupCycle{})
 	fatal.If(t, b.snapshot(profile).AssumePod(info))
@@ -360,8 +359,7 @@ func TestReservedPodsArePinned(t *testing.T) {
 		t.Errorf("%d pods are pinned", n)
 	}
 	b.refresh(t, "pinned")
-	info, err := b.snapshot("pinned").NodeInfos().Get("n")
-	fatal.If(t, err)
+	info := fatal.Value(b.snapshot("pinned").NodeInfos().Get("n"))(t)
 	n := &cluster.Node{Name: "n", GPUs: make([]int64, 2)}
 	b.reservations().place(n, info, func(p *v1.Pod, _ kube.RunningPod) bool { return p.Name == "p0" })
 	if n.GPUs[0] != 900 || n.GPUs[1] != 0 {
@@ -404,8 +402,7 @@ func TestConflictsAreReportedOnce(t *testing.T) {
 	b := newBed(t, "conflicts", Args{Policy: "gpu-best-fit"})
 	b.reservations().log = funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
 	count := func() int {
-		n, err := testutil.GetCounterMetricValue(deviceConflicts)
-		fatal.If(t, err)
+		n := fatal.Value(testutil.GetCounterMetricValue(deviceConflicts))(t)
 		return int(n)
 	}
 	before := count()

@@ -114,8 +114,7 @@ func (w *world) tryGroup(t *rapid.T) {
 			w.made++
 			p := drawPod(t, fmt.Sprintf("p%d", w.made))
 			p.Spec.NodeName = w.anyNode(t)
-			info, err := framework.NewPodInfo(p)
-			fatal.If(t, err)
+			info := fatal.Value(framework.NewPodInfo(p))(t)
 			fatal.If(t, w.snapshot.AssumePod(info))
 			w.pods[p.Name] = p
 			tried = append(tried, p)
@@ -152,8 +151,7 @@ func (w *world) anyNode(t *rapid.T) string {
 // sync takes a snapshot as kube-scheduler does before an attempt, and lets the mirror follow.
 func (w *world) sync(t *rapid.T) []fwk.NodeInfo {
 	fatal.If(t, w.cache.UpdateSnapshot(logr.Discard(), w.snapshot))
-	infos, err := w.snapshot.NodeInfos().List()
-	fatal.If(t, err)
+	infos := fatal.Value(w.snapshot.NodeInfos().List())(t)
 	w.follow(infos, rapid.Bool().Draw(t, "trying"))
 	return infos
 }

@@ -141,9 +141,7 @@ func TestStockKubeScheduler(t *testing.T) {
 // counted reads serve_requests_total.
 func counted(t *testing.T, path, result string) float64 {
 	t.Helper()
-	value, err := testutil.GetCounterMetricValue(requests.WithLabelValues(path, result))
-	fatal.If(t, err)
-	return value
+	return fatal.Value(testutil.GetCounterMetricValue(requests.WithLabelValues(path, result)))(t)
 }
 
 func newLab(t *testing.T) *lab {
@@ -167,12 +165,11 @@ func (l *lab) advisor(t *testing.T, r *recorder) *advise.Advisor {
 	t.Helper()
 	config := rest.CopyConfig(l.cluster.REST())
 	config.Wrap(transport.WrapperFunc(func(next http.RoundTripper) http.RoundTripper { r.next = next; return r }))
-	a, err := advise.New(t.Context(), advise.Config{
+	a := fatal.Value(advise.New(t.Context(), advise.Config{
 		Client: kubernetes.NewForConfigOrDie(config), Dynamic: dynamic.NewForConfigOrDie(config), Clock: clock.RealClock{}, Promise: patience,
 		Profile: server.Profile{SchedulerName: server.DefaultProfile,
 			Args: server.Args{Policy: "linear-pack", Deadline: metav1.Duration{Duration: patience}, Preferences: preference.Declared}},
-	})
-	fatal.If(t, err)
+	}))(t)
 	fatal.Until(t, "the advisor to have read the cluster", func() error {
 		if !a.Synced() {
 			return advise.ErrNotSynced
@@ -228,9 +225,7 @@ func (l *lab) pod() *v1.Pod {
 // place creates the pod and returns its node, and the number of pods that were there before.
 func (l *lab) place(t *testing.T, p *v1.Pod) (node string, others int) {
 	t.Helper()
-	if _, err := l.client.CoreV1().Pods(p.Namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(l.client.CoreV1().Pods(p.Namespace).Create(t.Context(), p, metav1.CreateOptions{}))(t)
 	fatal.Until(t, p.Name+" to be bound", func() error {
 		got, err := l.client.CoreV1().Pods(p.Namespace).Get(t.Context(), p.Name, metav1.GetOptions{})
 		if err != nil {
@@ -241,8 +236,7 @@ func (l *lab) place(t *testing.T, p *v1.Pod) (node string, others int) {
 		}
 		return nil
 	})
-	all, err := l.client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
-	fatal.If(t, err)
+	all := fatal.Value(l.client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}))(t)
 	return node, each.Count(all.Items, func(x v1.Pod) bool { return x.Spec.NodeName == node && x.Name != p.Name })
 }
 
@@ -252,8 +246,7 @@ func (l *lab) byNetwork(t *testing.T, s *site, pods int) {
 	for range pods {
 		l.shown(t, s)
 		p := l.pod()
-		text, err := json.Marshal(p)
-		fatal.If(t, err)
+		text := fatal.Value(json.Marshal(p))(t)
 		status, body := s.ask(t, http.MethodPost, "/v1/suggestions", string(text))
 		var got advise.Suggestion
 		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK || len(got.Nodes) != 24 ||
@@ -301,9 +294,7 @@ func (l *lab) byUpstream(t *testing.T, pods int) {
 func (l *lab) testShare(t *testing.T) {
 	p := l.pod()
 	p.Annotations = map[string]string{"alibabacloud.com/gpu-milli": "460"}
-	if _, err := l.client.CoreV1().Pods(p.Namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(l.client.CoreV1().Pods(p.Namespace).Create(t.Context(), p, metav1.CreateOptions{}))(t)
 	fatal.Until(t, "the reason why the pod waits", func() error {
 		got, err := l.client.CoreV1().Pods(p.Namespace).Get(t.Context(), p.Name, metav1.GetOptions{})
 		if err != nil {
@@ -417,8 +408,7 @@ func benchmarkExtender(b *testing.B, nodes int, filters bool) {
 }
 
 func configured(b *testing.B, text func() ([]byte, error)) *config.KubeSchedulerConfiguration {
-	y, err := text()
-	fatal.If(b, err)
+	y := fatal.Value(text())(b)
 	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(y, nil, nil)
 	fatal.If(b, err)
 	return obj.(*config.KubeSchedulerConfiguration)
@@ -456,12 +446,11 @@ type chooser struct {
 
 func newChooser(b *testing.B, client kubernetes.Interface, profiles []config.KubeSchedulerProfile, extenders []config.Extender) *chooser {
 	informers := kuberelease.Informers(client)
-	s, err := scheduler.New(b.Context(), client, informers, nil,
+	s := fatal.Value(scheduler.New(b.Context(), client, informers, nil,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		scheduler.WithProfiles(profiles...), scheduler.WithExtenders(extenders...),
 		scheduler.WithFrameworkOutOfTreeRegistry(plugin.Registry(nil)), scheduler.WithPercentageOfNodesToScore(ptr.To[int32](100)),
-	)
-	fatal.If(b, err)
+	))(b)
 	informers.Start(b.Context().Done())
 	informers.WaitForCacheSync(b.Context().Done())
 	fatal.If(b, s.WaitForHandlersSync(b.Context()))
@@ -473,8 +462,7 @@ func newChooser(b *testing.B, client kubernetes.Interface, profiles []config.Kub
 func (c *chooser) choose(b *testing.B, i int) time.Duration {
 	pod := benchPod(i, fmt.Sprintf("new-%d", i))
 	pod.UID = types.UID(fmt.Sprintf("%p-%d", c, i))
-	info, err := framework.NewPodInfo(pod)
-	fatal.If(b, err)
+	info := fatal.Value(framework.NewPodInfo(pod))(b)
 	log := klog.FromContext(b.Context())
 	begun := time.Now()
 	fatal.If(b, c.Cache.UpdateSnapshot(log, c.snapshot))

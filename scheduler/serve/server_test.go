@@ -27,7 +27,6 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/advise"
 	"gnnsched/scheduler/plugin"
 )
@@ -126,9 +125,7 @@ func open(t testing.TB, a Adviser, own Credentials, edit func(*Config)) *site {
 
 func credentials(t testing.TB) Credentials {
 	t.Helper()
-	own, err := NewCredentials(filepath.Join(t.TempDir(), "certs"), time.Now())
-	fatal.If(t, err)
-	return own
+	return fatal.Value(NewCredentials(filepath.Join(t.TempDir(), "certs"), time.Now()))(t)
 }
 
 // client returns a client that trusts the server. With certificate it has one.
@@ -140,8 +137,7 @@ func (s *site) client(t testing.TB, certificate bool) *http.Client {
 	pool.AppendCertsFromPEM(ca)
 	config := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	if certificate {
-		pair, err := tls.LoadX509KeyPair(s.own.ClientCert, s.own.ClientKey)
-		fatal.If(t, err)
+		pair := fatal.Value(tls.LoadX509KeyPair(s.own.ClientCert, s.own.ClientKey))(t)
 		config.Certificates = []tls.Certificate{pair}
 	}
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
@@ -157,8 +153,7 @@ func (s *site) ask(t testing.TB, method, path, body string) (int, string) {
 
 func (s *site) request(t testing.TB, method, path, body string) *http.Request {
 	t.Helper()
-	r, err := http.NewRequest(method, "https://"+s.Address()+path, strings.NewReader(body))
-	fatal.If(t, err)
+	r := fatal.Value(http.NewRequest(method, "https://"+s.Address()+path, strings.NewReader(body)))(t)
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -167,11 +162,9 @@ func (s *site) request(t testing.TB, method, path, body string) *http.Request {
 
 func (s *site) send(t testing.TB, c *http.Client, r *http.Request) (int, string) {
 	t.Helper()
-	resp, err := c.Do(r)
-	fatal.If(t, err)
+	resp := fatal.Value(c.Do(r))(t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	fatal.If(t, err)
+	text := fatal.Value(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(text)
 }
 
@@ -185,8 +178,7 @@ const (
 func TestDoor(t *testing.T) {
 	s := open(t, &canned{rank: falling}, credentials(t), nil)
 	stranger := credentials(t) // of another CA
-	line, err := os.ReadFile(s.own.TokenFile)
-	fatal.If(t, err)
+	line := fatal.Value(os.ReadFile(s.own.TokenFile))(t)
 	token, _, _ := strings.Cut(string(line), ",")
 	bodies := map[string]string{filterPath: threeNodes, prioritizePath: threeNodes, "/v1/suggestions": goodPod}
 	for _, r := range s.routes() {
@@ -324,8 +316,7 @@ func TestLimits(t *testing.T) {
 	}
 	<-entered
 	r := s.request(t, http.MethodPost, prioritizePath, threeNodes)
-	resp, err := s.client(t, true).Do(r)
-	fatal.If(t, err)
+	resp := fatal.Value(s.client(t, true).Do(r))(t)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
 		t.Fatalf("no slot is free: status %d, %v", resp.StatusCode, resp.Header)
@@ -474,10 +465,8 @@ func TestSnippet(t *testing.T) {
 		URL: "https://127.0.0.1:10270", CAFile: dir + "ca.crt", CertFile: dir + "client.crt", KeyFile: dir + "client.key",
 		Timeout: 750 * time.Millisecond,
 	}
-	text, err := e.YAML()
-	fatal.If(t, err)
-	page, err := os.ReadFile("../../docs/how-to/serve.md")
-	fatal.If(t, err)
+	text := fatal.Value(e.YAML())(t)
+	page := fatal.Value(os.ReadFile("../../docs/how-to/serve.md"))(t)
 	if !strings.Contains(string(page), "```yaml\n"+string(text)+"```") {
 		t.Errorf("docs/how-to/serve.md does not show what is printed:\n%s", text)
 	}
@@ -502,17 +491,15 @@ func TestSnippet(t *testing.T) {
 }
 
 func TestRBACText(t *testing.T) {
-	text, err := Role{Name: RoleName, Namespace: "kube-system"}.RBAC()
-	fatal.If(t, err)
-	golden.Check(t, "rbac.yaml", string(text))
+	text := fatal.Value(Role{Name: RoleName, Namespace: "kube-system"}.RBAC())(t)
+	fatal.Golden(t, "rbac.yaml", string(text))
 }
 
 // The served document is valid OpenAPI, and describes exactly the served paths and their answers.
 func TestOpenAPI(t *testing.T) {
 	s := open(t, &canned{rank: falling}, credentials(t), nil)
 	_, text := s.ask(t, http.MethodGet, "/openapi.json", "")
-	doc, err := openapi3.NewLoader().LoadFromData([]byte(text))
-	fatal.If(t, err)
+	doc := fatal.Value(openapi3.NewLoader().LoadFromData([]byte(text)))(t)
 	fatal.If(t, doc.Validate(t.Context()))
 	served := map[string]bool{}
 	for _, r := range s.routes() {
@@ -532,8 +519,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	doc.Servers = openapi3.Servers{{URL: "https://" + s.Address()}}
-	router, err := gorillamux.NewRouter(doc)
-	fatal.If(t, err)
+	router := fatal.Value(gorillamux.NewRouter(doc))(t)
 	for _, c := range []struct{ method, path, body string }{
 		{http.MethodPost, "/v1/suggestions", goodPod}, {http.MethodPost, "/v1/suggestions", `{"spec":{}}`},
 		{http.MethodGet, "/v1/state", ""}, {http.MethodGet, "/openapi.json", ""},
@@ -545,8 +531,7 @@ func TestOpenAPI(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.path, err)
 		}
-		resp, err := s.client(t, true).Do(s.request(t, c.method, c.path, c.body))
-		fatal.If(t, err)
+		resp := fatal.Value(s.client(t, true).Do(s.request(t, c.method, c.path, c.body)))(t)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		fatal.If(t, err)

@@ -290,8 +290,7 @@ func newBed(t *testing.T, pools []nodepool.Pool, c Configuration, r plugin.Recor
 	reconcile(t, all.client, pools)
 	i := newMemoryInstance(ctx, t, all.client, c, r)
 	informers := kuberelease.Informers(all.client)
-	claims, err := newClaimController(ctx, all.client, informers)
-	fatal.If(t, err)
+	claims := fatal.Value(newClaimController(ctx, all.client, informers))(t)
 	informers.Start(ctx.Done())
 	go claims.Run(ctx, 1)
 	i.startInformers()
@@ -317,13 +316,10 @@ func newMemoryInstance(ctx context.Context, t *testing.T, client kubernetes.Inte
 	if o.ComponentConfig, err = latest.Default(); err != nil {
 		t.Fatal(err)
 	}
-	k, err := o.Config(ctx)
-	fatal.If(t, err)
+	k := fatal.Value(o.Config(ctx))(t)
 	k.Client, k.ComponentConfig.PodInitialBackoffSeconds, k.ComponentConfig.PodMaxBackoffSeconds = client, 0, 0
 	enable(k.ComponentConfig.Profiles, r.Book != nil)
-	i, err := newInstance(ctx, k, r)
-	fatal.If(t, err)
-	return i
+	return fatal.Value(newInstance(ctx, k, r))(t)
 }
 
 // apply writes an object that is there or not.
@@ -428,10 +424,8 @@ func testDrivers(t *testing.T) {
 // readCards returns the model of a node's cards, and what the claims of a namespace use of each.
 func (l *lab) readCards(t *testing.T, ns string) (model, used string) {
 	t.Helper()
-	list, err := l.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
-	fatal.If(t, err)
-	claims, err := l.client.ResourceV1().ResourceClaims(ns).List(t.Context(), metav1.ListOptions{})
-	fatal.If(t, err)
+	list := fatal.Value(l.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{}))(t)
+	claims := fatal.Value(l.client.ResourceV1().ResourceClaims(ns).List(t.Context(), metav1.ListOptions{}))(t)
 	var in []*resourceapi.ResourceSlice
 	for i := range list.Items {
 		if cards.OfNode(&list.Items[i]) {
@@ -470,8 +464,7 @@ func (l *lab) testChangingSlices(t *testing.T) {
 	}
 	api := l.client.ResourceV1().ResourceSlices()
 	publish := func() {
-		made, err := api.Create(t.Context(), s, metav1.CreateOptions{})
-		fatal.If(t, err)
+		made := fatal.Value(api.Create(t.Context(), s, metav1.CreateOptions{}))(t)
 		s = made
 	}
 	publish()
@@ -480,8 +473,7 @@ func (l *lab) testChangingSlices(t *testing.T) {
 		s.Spec.Pool.Generation++
 		slices.Reverse(s.Spec.Devices)
 		if i%3 < 2 {
-			made, err := api.Update(t.Context(), s, metav1.UpdateOptions{})
-			fatal.If(t, err)
+			made := fatal.Value(api.Update(t.Context(), s, metav1.UpdateOptions{}))(t)
 			s = made
 			continue
 		}

@@ -309,10 +309,8 @@ func (l *lab) applyAll(t *testing.T, ns, profile string, all []unstructured.Unst
 			l.memory.apply(t, namespaceOf(o.GetKind(), ns), o)
 			continue
 		}
-		if _, err := l.objects(t, o.GetKind(), ns).Apply(t.Context(), o.GetName(), o,
-			metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(l.objects(t, o.GetKind(), ns).Apply(t.Context(), o.GetName(), o,
+			metav1.ApplyOptions{FieldManager: "test", Force: true}))(t)
 	}
 }
 
@@ -426,8 +424,7 @@ func (l *lab) setClaimStatus(t *testing.T, ns, pod string, conditions any) {
 // claimsOf returns the claims of a pod, in the order in which it names them, that for extended resources last.
 func (l *lab) claimsOf(t *testing.T, p *corev1.Pod) (out []resourceapi.ResourceClaim) {
 	t.Helper()
-	list, err := l.client.ResourceV1().ResourceClaims(p.Namespace).List(t.Context(), metav1.ListOptions{})
-	fatal.If(t, err)
+	list := fatal.Value(l.client.ResourceV1().ResourceClaims(p.Namespace).List(t.Context(), metav1.ListOptions{}))(t)
 	var names []string
 	for _, c := range p.Spec.ResourceClaims {
 		if c.ResourceClaimName != nil {
@@ -456,8 +453,7 @@ const noDevices = "it has a node, but no devices"
 // outcome says what became of a pod, in the form of claimStep.Want.
 func (l *lab) outcome(t *testing.T, ns, pod string) string {
 	t.Helper()
-	p, err := l.client.CoreV1().Pods(ns).Get(t.Context(), pod, metav1.GetOptions{})
-	fatal.If(t, err)
+	p := fatal.Value(l.client.CoreV1().Pods(ns).Get(t.Context(), pod, metav1.GetOptions{}))(t)
 	if p.Spec.NodeName == "" {
 		for _, c := range p.Status.Conditions {
 			if c.Type == corev1.PodScheduled && (c.Reason == corev1.PodReasonUnschedulable || c.Reason == corev1.PodReasonSchedulerError) {

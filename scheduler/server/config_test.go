@@ -3,14 +3,18 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,7 +25,6 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/plugin/userconfig"
@@ -56,9 +59,8 @@ func TestYAML(t *testing.T) {
 		"full":     full(),
 		"smallest": {QPS: 50, Profiles: []Profile{{SchedulerName: "gnn", Args: Args{Variant: "gnn"}}}},
 	} {
-		got, err := c.YAML()
-		fatal.If(t, err)
-		golden.Check(t, name+".yaml", string(got))
+		got := fatal.Value(c.YAML())(t)
+		fatal.Golden(t, name+".yaml", string(got))
 		upstreamAccepts(t, got)
 	}
 }
@@ -130,8 +132,7 @@ func TestProfileNamed(t *testing.T) {
 		}
 		c.Profiles = append(c.Profiles, p)
 	}
-	y, err := c.YAML()
-	fatal.If(t, err)
+	y := fatal.Value(c.YAML())(t)
 	upstreamAccepts(t, y)
 	if _, err := ProfileNamed("foo"); err == nil || !strings.Contains(err.Error(), "acgnn, acdqn, ") ||
 		!strings.Contains(err.Error(), "kube-scheduler, ") {
@@ -150,8 +151,7 @@ const header = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerC
 
 // A user's mistake gives exit code 2 before the scheduler runs.
 func TestRunRefuses(t *testing.T) {
-	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	fatal.If(t, err)
+	busy := fatal.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer busy.Close()
 	const cluster = `{"apiVersion":"v1","kind":"Config","current-context":"o","clusters":[{"name":"o","cluster":{"server":"https://127.0.0.1:1"}}],"users":[{"name":"o","user":{}}],"contexts":[{"name":"o","context":{"cluster":"o","user":"o"}}]}`
 	connection := "clientConnection: {kubeconfig: " + file(t, cluster) + "}\n"
@@ -224,8 +224,7 @@ func TestWriteTemporaryLeavesNoCredentials(t *testing.T) {
 		kubeconfig.Target{Kubeconfig: source})
 	fatal.If(t, err)
 	defer remove()
-	f, err := userconfig.Read(path)
-	fatal.If(t, err)
+	f := fatal.Value(userconfig.Read(path))(t)
 	b, err := os.ReadFile(f.Kubeconfig())
 	if err != nil || !strings.Contains(string(b), token) {
 		t.Errorf("the kubeconfig has not the token: %v\n%s", err, b)
@@ -236,8 +235,7 @@ func TestWriteTemporaryLeavesNoCredentials(t *testing.T) {
 func TestWrittenIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := policytest.DrawProfile(t)
-		text, err := WriteStockConfig(want, rapid.String().Draw(t, "comment"))
-		fatal.If(t, err)
+		text := fatal.Value(WriteStockConfig(want, rapid.String().Draw(t, "comment")))(t)
 		got, err := parseStockConfig(text)
 		if d := cmp.Diff(want, got); d != "" || err != nil {
 			t.Fatalf("%v: %s\n%s", err, d, text)
@@ -330,9 +328,8 @@ func TestWriteGolden(t *testing.T) {
 	p.Strategy, p.Shape, p.NoDefaultSpread = stock.RequestedToCapacityRatio,
 		[]stock.Point{{Utilization: 0, Score: 3}, {Utilization: 100, Score: 9}}, true
 	p.Weights.Balanced, p.Fit = 0, []stock.Weighted{{Resource: stock.CPU, Weight: 3}, {Resource: stock.GPU, Weight: 17}}
-	text, err := WriteStockConfig(p, "Two lines,\nand a hostile\rone: \x1b[31m\n")
-	fatal.If(t, err)
-	golden.Check(t, "written.yaml", string(text))
+	text := fatal.Value(WriteStockConfig(p, "Two lines,\nand a hostile\rone: \x1b[31m\n"))(t)
+	fatal.Golden(t, "written.yaml", string(text))
 }
 
 // No file makes the reader panic, and what it accepts can be written and read again.
@@ -348,8 +345,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		text, err := WriteStockConfig(p, string(b))
-		fatal.If(t, err)
+		text := fatal.Value(WriteStockConfig(p, string(b)))(t)
 		again, err := parseStockConfig(text)
 		if d := cmp.Diff(p, again); d != "" || err != nil {
 			t.Fatalf("%v: %s", err, d)
@@ -366,3 +362,63 @@ func TestReadOutdated(t *testing.T) {
 		t.Errorf("%v, %+v", err, with)
 	}
 }
+
+// The log sums up within seconds which rights the user lacks, once a minute while requests are refused. A refusal by admission names no
+// user, and is no lack of a right. Whoever asked gets the whole answer.
+func TestRefusalsAreSummedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		refuse := ""
+		x := newRefusals(round(func(r *http.Request) (*http.Response, error) {
+			status := http.StatusForbidden
+			if refuse == "" {
+				status = http.StatusOK
+			}
+			return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(refuse))}, nil
+		}), funcr.New(func(_, text string) { told = append(told, text) }, funcr.Options{}))
+		ask := func(method, path string) {
+			t.Helper()
+			r := fatal.Value(http.NewRequestWithContext(t.Context(), method, "https://cluster"+path, nil))(t)
+			answer := fatal.Value(x.RoundTrip(r))(t)
+			if text, err := io.ReadAll(answer.Body); err != nil || string(text) != refuse {
+				t.Errorf("%s: %q, %v", path, text, err)
+			}
+		}
+		heard := func(summaries int, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			if len(told) != summaries {
+				t.Fatalf("%d summaries, want %d: %q", len(told), summaries, told)
+			}
+			for _, w := range want {
+				if !strings.Contains(told[summaries-1], w) {
+					t.Errorf("%s lacks %s", told[summaries-1], w)
+				}
+			}
+		}
+		ask(http.MethodGet, "/api/v1/pods?limit=500")
+		refuse = `pods "web" is forbidden: exceeded quota: few`
+		ask(http.MethodPost, "/api/v1/namespaces/shop/pods")
+		time.Sleep(time.Hour)
+		heard(0)
+		refuse = `pods is forbidden: User "nobody" cannot list resource "pods"` + strings.Repeat(".", 2*refusalText)
+		for range 3 {
+			ask(http.MethodGet, "/api/v1/pods?limit=500")
+		}
+		ask(http.MethodPost, "/api/v1/namespaces/shop/pods/web/binding")
+		ask(http.MethodGet, "/apis/resource.k8s.io/v1/deviceclasses?watch=true")
+		time.Sleep(tellRefused)
+		heard(1, `"create pods/binding" "list pods" "watch deviceclasses.resource.k8s.io"`, "gnnsched doctor rungnn")
+		for range 130 { // informers try again
+			ask(http.MethodGet, "/api/v1/pods?limit=500")
+			time.Sleep(time.Second)
+		}
+		heard(3, `["list pods"]`)
+	})
+}
+
+// round is a transport.
+type round func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f round) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -41,9 +41,7 @@ func TestDeferredResizePreempts(t *testing.T) {
 					SchedulerName: profile, Priority: &priority, TerminationGracePeriodSeconds: new(int64),
 					Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: requests}}},
 				}}
-				if _, err := l.client.CoreV1().Pods(ns).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				fatal.Value(l.client.CoreV1().Pods(ns).Create(t.Context(), p, metav1.CreateOptions{}))(t)
 			}
 			pod("grows", 100, "1", map[string]string{kube.GPUMilliAnnotation: "600"})
 			pod("victim", 0, "2", nil)
@@ -66,8 +64,7 @@ func TestDeferredResizePreempts(t *testing.T) {
 				}
 				return errors.Join(err, errors.New("it is there"))
 			})
-			p, err := l.client.CoreV1().Pods(ns).Get(t.Context(), "grows", metav1.GetOptions{})
-			fatal.If(t, err)
+			p := fatal.Value(l.client.CoreV1().Pods(ns).Get(t.Context(), "grows", metav1.GetOptions{}))(t)
 			if p.Spec.NodeName == "" || p.DeletionTimestamp != nil || p.Annotations[kube.GPUIndexAnnotation] != "0" {
 				t.Errorf("the pod has node %q and devices %q", p.Spec.NodeName, p.Annotations[kube.GPUIndexAnnotation])
 			}
@@ -78,8 +75,7 @@ func TestDeferredResizePreempts(t *testing.T) {
 // patch changes a subresource of a pod as a strategic merge patch does.
 func (l *lab) patch(t *testing.T, namespace, name, subresource string, change corev1.Pod) {
 	t.Helper()
-	whole, err := json.Marshal(change)
-	fatal.If(t, err)
+	whole := fatal.Value(json.Marshal(change))(t)
 	part := "spec"
 	if subresource == "status" {
 		part = "status"
@@ -87,8 +83,6 @@ func (l *lab) patch(t *testing.T, namespace, name, subresource string, change co
 	var parts map[string]json.RawMessage
 	fatal.If(t, json.Unmarshal(whole, &parts))
 	body := fmt.Appendf(nil, `{%q:%s}`, part, parts[part])
-	if _, err := l.client.CoreV1().Pods(namespace).Patch(t.Context(), name, types.StrategicMergePatchType, body, metav1.PatchOptions{},
-		subresource); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(l.client.CoreV1().Pods(namespace).Patch(t.Context(), name, types.StrategicMergePatchType, body, metav1.PatchOptions{},
+		subresource))(t)
 }

@@ -104,9 +104,7 @@ func (l *lab) make(t *testing.T, namespace, schedulerName string, count int) {
 					corev1.ResourceMemory: resource.MustParse("64Mi")}},
 			}}},
 		}
-		if _, err := l.client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(l.client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{}))(t)
 	}
 }
 

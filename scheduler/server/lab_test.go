@@ -145,8 +145,7 @@ func reconcile(t *testing.T, client kubernetes.Interface, pools []nodepool.Pool)
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	fatal.If(t, err)
+	l := fatal.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
@@ -280,8 +279,7 @@ func (l *lab) namespaceNamed(t *testing.T, name string) {
 // apply works like `kubectl apply -n namespace -f` with a file of testdata/manifests.
 func (l *lab) apply(t *testing.T, namespace, file string) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", "manifests", file))
-	fatal.If(t, err)
+	b := fatal.Value(os.ReadFile(filepath.Join("testdata", "manifests", file)))(t)
 	docs := kyaml.NewYAMLOrJSONDecoder(bytes.NewReader(b), 4096)
 	for {
 		var o unstructured.Unstructured
@@ -305,15 +303,12 @@ func (l *lab) applyObject(t *testing.T, namespace string, o *unstructured.Unstru
 	if o.GetKind() != "PriorityClass" {
 		r = l.dynamic.Resource(gvr).Namespace(namespace)
 	}
-	if _, err := r.Apply(t.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(r.Apply(t.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "test"}))(t)
 }
 
 func (l *lab) pods(t *testing.T, namespace string) []corev1.Pod {
 	t.Helper()
-	list, err := l.client.CoreV1().Pods(namespace).List(context.Background(), metav1.ListOptions{})
-	fatal.If(t, err)
+	list := fatal.Value(l.client.CoreV1().Pods(namespace).List(context.Background(), metav1.ListOptions{}))(t)
 	return list.Items
 }
 
@@ -339,8 +334,7 @@ func (l *lab) bound(t *testing.T, namespace string, want int) []corev1.Pod {
 // events returns the events of a pod (of any pod, if the name is empty) with a reason.
 func (l *lab) events(t *testing.T, namespace, pod, reason string) []corev1.Event {
 	t.Helper()
-	list, err := l.client.CoreV1().Events(namespace).List(context.Background(), metav1.ListOptions{})
-	fatal.If(t, err)
+	list := fatal.Value(l.client.CoreV1().Events(namespace).List(context.Background(), metav1.ListOptions{}))(t)
 	var out []corev1.Event
 	for _, e := range list.Items {
 		if e.Reason == reason && (pod == "" || e.InvolvedObject.Name == pod) {
@@ -363,19 +357,16 @@ func (l *lab) ask(t *testing.T, method, path, token string) (status int, body st
 	if method == http.MethodPut {
 		content = strings.NewReader("0")
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, fmt.Sprintf("https://127.0.0.1:%d%s", l.port, path), content)
-	fatal.If(t, err)
+	req := fatal.Value(http.NewRequestWithContext(t.Context(), method, fmt.Sprintf("https://127.0.0.1:%d%s", l.port, path), content))(t)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	// The certificate is self-signed, and the connection does not leave loopback.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: transport}).Do(req)
-	fatal.If(t, err)
+	resp := fatal.Value((&http.Client{Transport: transport}).Do(req))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	fatal.If(t, err)
+	b := fatal.Value(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(b)
 }
 

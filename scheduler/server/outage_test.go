@@ -71,8 +71,7 @@ func (l *lines) countFrom(begin int, text string) int {
 // through returns a kubeconfig that reaches the cluster through a proxy at an address.
 func (l *lab) through(t *testing.T, address string) string {
 	t.Helper()
-	k, err := clientcmd.LoadFromFile(l.cluster.Kubeconfig())
-	fatal.If(t, err)
+	k := fatal.Value(clientcmd.LoadFromFile(l.cluster.Kubeconfig()))(t)
 	for _, c := range k.Clusters {
 		c.Server = "https://" + address
 		c.InsecureSkipTLSVerify, c.CertificateAuthority, c.CertificateAuthorityData = true, "", nil // a proxy's may be another
@@ -85,8 +84,7 @@ func (l *lab) through(t *testing.T, address string) string {
 // proxy starts a proxy to the cluster's API server.
 func (l *lab) proxy(t *testing.T) *tcpProxy {
 	t.Helper()
-	u, err := url.Parse(l.cluster.URL())
-	fatal.If(t, err)
+	u := fatal.Value(url.Parse(l.cluster.URL()))(t)
 	p, err := startProxy(u.Host)
 	fatal.If(t, err)
 	t.Cleanup(func() {
@@ -365,8 +363,7 @@ func stand(t *testing.T, client kubernetes.Interface, name string) *candidate {
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(c.leads) }, OnStoppedLeading: func() {}},
 	}
 	lock := announce(ctx, &e)
-	elector, err := leaderelection.NewLeaderElector(e)
-	fatal.If(t, err)
+	elector := fatal.Value(leaderelection.NewLeaderElector(e))(t)
 	go func() {
 		defer close(c.done)
 		elector.Run(ctx)
@@ -411,8 +408,7 @@ func noFiles(t *testing.T) {
 // A standby follows a leader that was killed on the same machine before the lease expires, and removes what the killed one left.
 func TestStandbyFollowsKilled(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	lock, err := lockAlive("first")
-	fatal.If(t, err)
+	lock := fatal.Value(lockAlive("first"))(t)
 	if ended("first") || ended("elsewhere") {
 		t.Error("a process that lives, or of which nothing is known, counts as killed")
 	}
@@ -438,12 +434,10 @@ func TestOneLease(t *testing.T) {
 	for _, names := range [][]string{{"gnn"}, {"fgd", DefaultProfile}} {
 		c := Config{QPS: 50, LeaderElect: true}
 		for _, n := range names {
-			p, err := ProfileNamed(n)
-			fatal.If(t, err)
+			p := fatal.Value(ProfileNamed(n))(t)
 			c.Profiles = append(c.Profiles, p)
 		}
-		y, err := c.YAML()
-		fatal.If(t, err)
+		y := fatal.Value(c.YAML())(t)
 		if !strings.Contains(string(y), "resourceName: gnnsched\n") {
 			t.Errorf("%v: %s", names, y)
 		}

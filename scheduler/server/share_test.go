@@ -106,10 +106,8 @@ func (l *lab) testShare(t *testing.T) {
 	stop()
 
 	patch := []byte(fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, canary.StoppedAnnotation))
-	if _, err := l.client.CoordinationV1().Leases(metav1.NamespaceSystem).Patch(t.Context(), userconfig.ShareLeaseOf(DefaultProfile),
-		"application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(l.client.CoordinationV1().Leases(metav1.NamespaceSystem).Patch(t.Context(), userconfig.ShareLeaseOf(DefaultProfile),
+		"application/merge-patch+json", patch, metav1.PatchOptions{}))(t)
 	defer l.share(t, p, decision.NewBook(1, nil))()
 	l.untilShare(t, 0.5)
 }
@@ -150,10 +148,8 @@ func (l *lab) evict(t *testing.T, namespace string, number int) {
 	t.Helper()
 	for _, p := range l.pods(t, namespace)[:number] {
 		patch := []byte(`{"status":{"phase":"Failed","reason":"Evicted"}}`)
-		if _, err := l.client.CoreV1().Pods(namespace).Patch(t.Context(), p.Name, "application/merge-patch+json", patch, metav1.PatchOptions{},
-			"status"); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(l.client.CoreV1().Pods(namespace).Patch(t.Context(), p.Name, "application/merge-patch+json", patch, metav1.PatchOptions{},
+			"status"))(t)
 	}
 }
 
@@ -246,9 +242,7 @@ func sharePod(name, scheduler string, r cluster.Resources, models ...string) *co
 
 func (l *lab) create(t *testing.T, namespace string, p *corev1.Pod) {
 	t.Helper()
-	if _, err := l.client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(l.client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{}))(t)
 }
 
 // devices checks the pods' annotations: every bound pod has as many devices as it requests, and no
@@ -260,8 +254,7 @@ func (l *lab) devices(t *testing.T, namespace string) (given int64) {
 		if p.Spec.NodeName == "" {
 			continue
 		}
-		r, err := kube.GPURequestOf(p.Annotations, kube.Requests(&p))
-		fatal.If(t, err)
+		r := fatal.Value(kube.GPURequestOf(p.Annotations, kube.Requests(&p)))(t)
 		on, milli := kube.Devices(p.Annotations), r.GPUMilli
 		if r.GPU > 0 {
 			milli = cluster.DeviceMilli
@@ -345,10 +338,8 @@ func (l *lab) testShares(t *testing.T) {
 
 	// A pod with a wrong annotation is tried again as soon as it is corrected, not minutes later.
 	mended := []byte(`{"metadata":{"annotations":{"` + kube.GPUModelAnnotation + `":"T4"}}}`)
-	if _, err := l.client.CoreV1().Pods(ns).Patch(t.Context(), "other-model", types.MergePatchType, mended,
-		metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(l.client.CoreV1().Pods(ns).Patch(t.Context(), "other-model", types.MergePatchType, mended,
+		metav1.PatchOptions{}))(t)
 	l.bound(t, ns, 10)
 	l.devices(t, ns)
 	stop()

@@ -134,8 +134,7 @@ func TestMeasuredUsage(t *testing.T) {
 			}},
 		}}},
 	}
-	_, err := l.client.CoreV1().Pods(l.namespace(t, "full")).Create(t.Context(), full, metav1.CreateOptions{})
-	fatal.If(t, err)
+	fatal.Value(l.client.CoreV1().Pods(l.namespace(t, "full")).Create(t.Context(), full, metav1.CreateOptions{}))(t)
 	s, source := startSwitched(t)
 	source.Timeout.Duration, source.MaxAge.Duration = 10*patience, 10*patience
 	s.closed.Lock()
@@ -203,8 +202,7 @@ func TestTwoSchedulersShareNodes(t *testing.T) {
 // lead starts a scheduler beside others of this process; end ends it. Run would publish its configuration, which a process does once.
 func (l *lab) lead(t *testing.T, name string) (end func()) {
 	t.Helper()
-	decoded, err := Config{Profiles: []Profile{{SchedulerName: name, Args: Args{Policy: "best-fit"}}}, QPS: 1000}.Decode()
-	fatal.If(t, err)
+	decoded := fatal.Value(Config{Profiles: []Profile{{SchedulerName: name, Args: Args{Policy: "best-fit"}}}, QPS: 1000}.Decode())(t)
 	access := rest.CopyConfig(l.cluster.REST())
 	access.QPS, access.Burst = 1000, 2000
 	client := kubernetes.NewForConfigOrDie(access)
@@ -300,14 +298,11 @@ func (l *lab) deploy(t *testing.T, namespace string, x deployment) {
 			},
 		},
 	}
-	if _, err := l.client.AppsV1().Deployments(namespace).Create(t.Context(), d, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(l.client.AppsV1().Deployments(namespace).Create(t.Context(), d, metav1.CreateOptions{}))(t)
 }
 
 func (l *lab) zoneOf(t *testing.T, p corev1.Pod) string {
 	t.Helper()
-	n, err := l.client.CoreV1().Nodes().Get(t.Context(), p.Spec.NodeName, metav1.GetOptions{})
-	fatal.If(t, err)
+	n := fatal.Value(l.client.CoreV1().Nodes().Get(t.Context(), p.Spec.NodeName, metav1.GetOptions{}))(t)
 	return n.Labels[corev1.LabelTopologyZone]
 }

@@ -75,15 +75,12 @@ func TestBesideTheDefaultScheduler(t *testing.T) {
 	}
 	const pods = 24
 	for i := range pods {
-		if _, err := client.CoreV1().Pods("default").Create(t.Context(), small(i), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(client.CoreV1().Pods("default").Create(t.Context(), small(i), metav1.CreateOptions{}))(t)
 	}
 	fatal.Until(t, "all pods to be compared", func() error {
 		var n float64
 		for _, o := range outcomes {
-			value, err := testutil.GetCounterMetricValue(decisions.WithLabelValues(string(o)))
-			fatal.If(t, err)
+			value := fatal.Value(testutil.GetCounterMetricValue(decisions.WithLabelValues(string(o))))(t)
 			n += value - before[o]
 		}
 		if n < pods {
@@ -112,8 +109,7 @@ func TestBesideTheDefaultScheduler(t *testing.T) {
 	for _, p := range w.ours.Running {
 		used.Insert(p.Spec.NodeName)
 	}
-	list, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
-	fatal.If(t, err)
+	list := fatal.Value(client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{}))(t)
 	really := sets.New[string]()
 	for _, p := range list.Items {
 		really.Insert(p.Spec.NodeName)
@@ -154,8 +150,7 @@ func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 	ctx, cancel := context.WithCancel(plugins)
 	t.Cleanup(cancel)
 	port := freePort(t)
-	o, err := server.NewObserver(ctx, file, server.Endpoint{Address: "127.0.0.1", Port: port})
-	fatal.If(t, err)
+	o := fatal.Value(server.NewObserver(ctx, file, server.Endpoint{Address: "127.0.0.1", Port: port}))(t)
 	t.Cleanup(o.Close)
 	pack, err := objective.Parse("pack")
 	fatal.If(t, err)
@@ -210,15 +205,12 @@ func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 // serverOf returns a transport that accepts the endpoint's own certificate.
 func serverOf(t *testing.T) http.RoundTripper {
 	t.Helper()
-	transport, err := rest.TransportFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
-	fatal.If(t, err)
-	return transport
+	return fatal.Value(rest.TransportFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{Insecure: true}}))(t)
 }
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	fatal.If(t, err)
+	l := fatal.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
@@ -235,8 +227,7 @@ type guard struct {
 
 func newGuard(t *testing.T, to *rest.Config) *guard {
 	t.Helper()
-	text, err := serve.Role{Name: "x", Namespace: "default"}.RBAC()
-	fatal.If(t, err)
+	text := fatal.Value(serve.Role{Name: "x", Namespace: "default"}.RBAC())(t)
 	g := &guard{passed: sets.New[string](), refused: sets.New[string]()}
 	docs := kyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 	for {
@@ -248,8 +239,7 @@ func newGuard(t *testing.T, to *rest.Config) *guard {
 		}
 		g.rules = append(g.rules, role.Rules...)
 	}
-	transport, err := rest.TransportFor(to)
-	fatal.If(t, err)
+	transport := fatal.Value(rest.TransportFor(to))(t)
 	host, err := url.Parse(to.Host)
 	fatal.If(t, err)
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(host) }, Transport: transport, FlushInterval: -1}

@@ -14,7 +14,6 @@ import (
 	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/plugin"
 )
@@ -117,13 +116,12 @@ func TestText(t *testing.T) {
 	if strings.ContainsAny(b.String(), "\x1b\r") {
 		t.Error("it has control characters")
 	}
-	golden.Check(t, "report.txt", b.String())
+	fatal.Golden(t, "report.txt", b.String())
 }
 
 // A written report is read back equal; other files are refused.
 func TestParse(t *testing.T) {
-	text, err := json.Marshal(good())
-	fatal.If(t, err)
+	text := fatal.Value(json.Marshal(good()))(t)
 	r, err := Parse(text)
 	if err != nil || r.Gain.Mean != 0.02 || r.Counts.Results[same] != 700 || len(r.Batches) != 30 {
 		t.Errorf("%+v, %v", r, err)

@@ -293,8 +293,7 @@ func TestInfeasible(t *testing.T) {
 	}
 	c := b.config
 	c.Profile, c.Client = *off, fake.NewClientset()
-	w, err := New(t.Context(), c)
-	fatal.If(t, err)
+	w := fatal.Value(New(t.Context(), c))(t)
 	b.Watcher = w
 	for _, n := range []string{"a", "b"} {
 		b.queue.put(event{now: node(n)})

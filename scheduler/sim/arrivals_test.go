@@ -117,10 +117,8 @@ func TestDrawFutureRefused(t *testing.T) {
 func TestCopyTo(t *testing.T) {
 	for _, name := range []string{"hetero95", "lossy", "zonal", "bursty", "harvest", "blind", "traffic"} {
 		t.Run(name, func(t *testing.T) {
-			s, err := eval.Find(name)
-			fatal.If(t, err)
-			env, err := sim.New(s.Config)
-			fatal.If(t, err)
+			s := fatal.Value(eval.Find(name))(t)
+			env := fatal.Value(sim.New(s.Config))(t)
 			var dst sim.Env // used again for every copy
 			var whole sim.Outcome
 			for _, at := range []int{-1, 0, 700, 1900} {
@@ -219,8 +217,7 @@ var rules = []string{"mig:first-fit", "mig:best-fit", "mig:placements", "mig:blo
 
 func contender(t rapid.TB, name string) eval.Contender {
 	t.Helper()
-	h, err := heuristic.Find(name)
-	fatal.If(t, err)
+	h := fatal.Value(heuristic.Find(name))(t)
 	return eval.Contender{Name: name, New: h.New, RandomTies: h.RandomTies}
 }
 
@@ -345,8 +342,7 @@ func TestCopyOfPartitions(t *testing.T) {
 	for _, at := range []int{-1, 0, 20, 60} {
 		decide := eval.Deciding(contender(t, "mig:best-fit").New(policy.Setting{Typical: env.Typical()}), nil)
 		step := func(e *sim.Env) {
-			c, err := decide(e)
-			fatal.If(t, err)
+			c := fatal.Value(decide(e))(t)
 			e.StepAt(c.Candidate, c.Devices, c.Start)
 		}
 		fatal.If(t, env.Reset(1))
@@ -376,11 +372,9 @@ func TestCopyOfPartitions(t *testing.T) {
 func TestMIGSteady(t *testing.T) {
 	for _, load := range []float64{0.3, 1.5} {
 		m := sim.MIG{Machines: 4, GPUs: 8, Mix: "uniform", Load: load}
-		env, err := sim.New(sim.Config{MIG: &m, Preferences: preference.Off})
-		fatal.If(t, err)
+		env := fatal.Value(sim.New(sim.Config{MIG: &m, Preferences: preference.Off}))(t)
 		x := contender(t, "mig:value")
-		o, err := x.Episode(t.Context(), env, 7)
-		fatal.If(t, err)
+		o := fatal.Value(x.Episode(t.Context(), env, 7))(t)
 		again, err := x.Episode(t.Context(), env, 7)
 		if d := cmp.Diff(o, again); err != nil || d != "" {
 			t.Errorf("again %s, %v", d, err)
@@ -398,13 +392,11 @@ func TestMIGSteady(t *testing.T) {
 func TestLearnedValuesAreAheadOfFGD(t *testing.T) {
 	for _, x := range sim.MIGMixes {
 		m := sim.MIG{Machines: 8, GPUs: 8, Mix: x.Name, Loads: []float64{1.1}}
-		env, err := sim.New(sim.Config{MIG: &m, Preferences: preference.Off})
-		fatal.If(t, err)
+		env := fatal.Value(sim.New(sim.Config{MIG: &m, Preferences: preference.Off}))(t)
 		var gain float64
 		for seed := range uint64(6) {
 			for name, sign := range map[string]float64{"mig:value": 1, "mig:fgd": -1} {
-				o, err := contender(t, name).Episode(t.Context(), env, 100+seed)
-				fatal.If(t, err)
+				o := fatal.Value(contender(t, name).Episode(t.Context(), env, 100+seed))(t)
 				gain += sign * 100 * o.Partitions.Loads[0].Allocation / 6
 			}
 		}

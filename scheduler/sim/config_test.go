@@ -20,7 +20,6 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
 )
@@ -65,8 +64,7 @@ func TestValidate(t *testing.T) {
 
 // A configuration survives a round trip through JSON, the form in which checkpoints keep it.
 func TestConfigRoundTrip(t *testing.T) {
-	b, err := json.Marshal(config())
-	fatal.If(t, err)
+	b := fatal.Value(json.Marshal(config()))(t)
 	var again Config
 	fatal.If(t, json.Unmarshal(b, &again))
 	if d := cmp.Diff(config(), again); d != "" {
@@ -173,9 +171,8 @@ func TestSeedsGolden(t *testing.T) {
 		}
 		outcomes = append(outcomes, o)
 	}
-	got, err := json.MarshalIndent(outcomes, "", "  ")
-	fatal.If(t, err)
-	golden.Check(t, "seeds.json", string(got)+"\n")
+	got := fatal.Value(json.MarshalIndent(outcomes, "", "  "))(t)
+	fatal.Golden(t, "seeds.json", string(got)+"\n")
 }
 
 // Step allocates no memory; only Reset does.
@@ -242,23 +239,19 @@ func decode(text string) (c Config, err error) {
 
 // The example in Config's comment is a valid configuration and survives a round trip through YAML.
 func TestExampleInComment(t *testing.T) {
-	source, err := os.ReadFile("config.go")
-	fatal.If(t, err)
+	source := fatal.Value(os.ReadFile("config.go"))(t)
 	var text strings.Builder
 	for _, m := range regexp.MustCompile(`(?m)^//\t(.*)$`).FindAllStringSubmatch(string(source), -1) {
 		text.WriteString(m[1] + "\n")
 	}
-	c, err := decode(text.String())
-	fatal.If(t, err)
+	c := fatal.Value(decode(text.String()))(t)
 	newEnv(t, c, 1)
 	if c.Pools[0].Allocatable.GPU != 8 || c.Shapes[1].Requests.Memory != 32<<30 || c.Load != (FloatRange{0.8, 0.8}) ||
 		c.Zones != Exactly(3) || c.Arrivals.Size != 0.1 || c.Shapes[1].Tolerations[0].Exists != true {
 		t.Errorf("%+v", c)
 	}
-	again, err := yaml.Marshal(c)
-	fatal.If(t, err)
-	d, err := decode(string(again))
-	fatal.If(t, err)
+	again := fatal.Value(yaml.Marshal(c))(t)
+	d := fatal.Value(decode(string(again)))(t)
 	if diff := cmp.Diff(c, d); diff != "" {
 		t.Error(diff)
 	}
@@ -356,8 +349,7 @@ func TestTrace(t *testing.T) {
 	}
 	c.Trace.Pods = 2
 	windows := map[string]bool{}
-	e, err := New(c)
-	fatal.If(t, err)
+	e = fatal.Value(New(c))(t)
 	for seed := range uint64(40) {
 		fatal.If(t, e.Reset(seed))
 		if len(e.arrivals.pods) != 2 || e.arrivals.at[0] != 0 {

@@ -35,8 +35,7 @@ func config() Config {
 }
 
 func newEnv(t testing.TB, c Config, seed uint64) *Env {
-	e, err := New(c)
-	fatal.If(t, err)
+	e := fatal.Value(New(c))(t)
 	fatal.If(t, e.Reset(seed))
 	return e
 }
@@ -91,8 +90,7 @@ const rounding = 1e-6
 func TestEpisode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
-		e, err := New(drawConfig(t))
-		fatal.If(t, err)
+		e := fatal.Value(New(drawConfig(t)))(t)
 		fatal.If(t, e.Reset(seed))
 		rng := rand.New(rand.NewPCG(seed, 7))
 		for !e.Done() {
@@ -287,8 +285,7 @@ func TestPreferences(t *testing.T) {
 			c.Sizes = slices.Clone(c.Sizes)
 			c.Sizes[0].Taints = []cluster.Taint{{Key: "old", Effect: cluster.PreferNoSchedule}}
 		}
-		e, err := New(c)
-		fatal.If(t, err)
+		e := fatal.Value(New(c))(t)
 		fatal.If(t, e.Reset(rapid.Uint64Range(0, 1000).Draw(t, "seed")))
 		rng := rand.New(rand.NewPCG(1, 2))
 		for !e.Done() {

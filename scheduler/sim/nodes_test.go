@@ -168,8 +168,7 @@ func scarce() Config {
 
 // Each kind of pods has a pool, and the load can be reached.
 func TestAttributes(t *testing.T) {
-	env, err := New(scarce())
-	fatal.If(t, err)
+	env := fatal.Value(New(scarce()))(t)
 	sizes := map[int]bool{}
 	for seed := range uint64(60) {
 		if err := env.Reset(seed); err != nil {
@@ -249,8 +248,7 @@ func TestDrawnAffinity(t *testing.T) {
 func TestPlan(t *testing.T) {
 	c := config()
 	c.Turnover, c.Initial = 1, 0
-	env, err := New(c)
-	fatal.If(t, err)
+	env := fatal.Value(New(c))(t)
 	fatal.If(t, env.Reset(3))
 	plan := env.Plan()
 	running := map[int]bool{}

@@ -21,8 +21,7 @@ import (
 
 func openbConfig(t testing.TB, factor float64) Config {
 	t.Helper()
-	pack, err := objective.Parse("pack")
-	fatal.If(t, err)
+	pack := fatal.Value(objective.Parse("pack"))(t)
 	pod := func(name string, cpu, gpus, milli int64, created, deleted float64, models ...string) openb.Pod {
 		return openb.Pod{Name: name, MilliCPU: cpu, MemoryMiB: 1024, GPUs: gpus, GPUMilli: milli, Models: models, Created: created,
 			Deleted: deleted}
@@ -71,8 +70,7 @@ func TestValidateOpenB(t *testing.T) {
 	}
 	cpuOnly := openbConfig(t, 1.3)
 	cpuOnly.OpenB.Pods = cpuOnly.OpenB.Pods[3:4]
-	e, err := New(cpuOnly)
-	fatal.If(t, err)
+	e := fatal.Value(New(cpuOnly))(t)
 	if err := e.Reset(1); err == nil || !e.Done() {
 		t.Errorf("a trace without GPUs: %v", err)
 	}
@@ -82,8 +80,7 @@ func TestValidateOpenB(t *testing.T) {
 // the GPUs are requested. No pod leaves and no pod is tried again. The numbers of placed and
 // unscheduled pods add up, and so do the GPUs.
 func TestInflation(t *testing.T) {
-	e, err := New(openbConfig(t, 2))
-	fatal.If(t, err)
+	e := fatal.Value(New(openbConfig(t, 2)))(t)
 	orders := map[string]bool{}
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64Range(0, 1000).Draw(t, "seed")
@@ -138,8 +135,7 @@ func TestInflationIsSeeded(t *testing.T) {
 	cfg.OpenB.InOrder = true
 	var plans [2][]Arrival
 	for i := range plans {
-		e, err := New(cfg)
-		fatal.If(t, err)
+		e := fatal.Value(New(cfg))(t)
 		fatal.If(t, e.Reset(7))
 		plans[i] = e.Plan()
 		if n := e.Snapshot().Nodes; n[0].Name != "a" || n[1].Name != "b" || n[2].GPUModel != "T4" {
@@ -177,8 +173,7 @@ func TestGPUOutcome(t *testing.T) {
 // When all have left, no device is in use.
 func TestTraceOfShares(t *testing.T) {
 	recorded, _ := openbConfig(t, 0).Resampled(false)
-	e, err := New(recorded)
-	fatal.If(t, err)
+	e := fatal.Value(New(recorded))(t)
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		fatal.If(t, e.Reset(seed))
@@ -218,8 +213,7 @@ func TestGeneratedShares(t *testing.T) {
 		{Name: "share", Weight: 2, Requests: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, GPUMilli: 400, Pods: 1}},
 		{Name: "v100", Weight: 1, Requests: cluster.Resources{MilliCPU: 2000, Memory: 4 << 30, GPU: 2, Pods: 1}, GPUModels: []string{"V100"}},
 	}
-	e, err := New(cfg)
-	fatal.If(t, err)
+	e := fatal.Value(New(cfg))(t)
 	shares, models := 0, 0
 	for seed := range uint64(5) {
 		fatal.If(t, e.Reset(seed))
@@ -257,8 +251,7 @@ func TestGPULoads(t *testing.T) {
 	played := func(t *rapid.T, seed uint64, factor float64) *GPUOutcome {
 		cfg := openbConfig(new(testing.T), factor)
 		cfg.OpenB.Loads = loads
-		e, err := New(cfg)
-		fatal.If(t, err)
+		e := fatal.Value(New(cfg))(t)
 		fatal.If(t, e.Reset(seed))
 		for !e.Done() {
 			e.Step(0)

@@ -63,8 +63,7 @@ func playSteady(t *testing.T, e *Env, seed uint64) map[int]record {
 // never get one, and the cluster never holds more than it has.
 func TestSteadyOutcome(t *testing.T) {
 	for _, load := range []float64{0.6, 1.3} {
-		e, err := New(steadyConfig(t, load))
-		fatal.If(t, err)
+		e := fatal.Value(New(steadyConfig(t, load)))(t)
 		for seed := range uint64(5) {
 			placed := playSteady(t, e, seed)
 			o, plan, fill := e.Outcome(), e.Plan(), e.arrivals.fill
@@ -123,8 +122,7 @@ func TestSteadyOutcome(t *testing.T) {
 func TestTypicalRunning(t *testing.T) {
 	c := steadyConfig(t, 1)
 	c.OpenB.Pods[4].Deleted = 1e6 // two devices
-	e, err := New(c)
-	fatal.If(t, err)
+	e := fatal.Value(New(c))(t)
 	if pods := e.TypicalRunning().Pods(); len(pods) != 1 || pods[0].Devices != 2 {
 		t.Errorf("the pods that run are %+v", pods)
 	}
@@ -135,8 +133,7 @@ func TestTypicalRunning(t *testing.T) {
 
 // The seed alone decides on arrivals, and a copy made on the way ends like its original.
 func TestSteadyRepeats(t *testing.T) {
-	e, err := New(steadyConfig(t, 1.1))
-	fatal.If(t, err)
+	e := fatal.Value(New(steadyConfig(t, 1.1)))(t)
 	playSteady(t, e, 3)
 	want := e.Outcome()
 	if e.FixedWorkload() {
@@ -430,8 +427,7 @@ func TestWaitingShare(t *testing.T) {
 	var err error
 	c.Objective, err = objective.Parse("waiting=2,balance")
 	fatal.If(t, err)
-	env, err := New(c)
-	fatal.If(t, err)
+	env := fatal.Value(New(c))(t)
 	waited := 0
 	for seed := range uint64(6) {
 		fatal.If(t, env.Reset(seed))

@@ -33,8 +33,7 @@ func TestPodListIsATrace(t *testing.T) {
 			GPUModel: "T4"}},
 		Trace: &Trace{File: file, Resampling: Resampling{Resample: new(false)}}, Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
 	}
-	e, err := New(c)
-	fatal.If(t, err)
+	e := fatal.Value(New(c))(t)
 	fatal.If(t, e.Reset(1))
 	var order []string
 	for !e.Done() {
@@ -175,8 +174,7 @@ func TestFixedWorkload(t *testing.T) {
 			Nodes: Exactly(2), Sizes: []NodeSize{{Weight: 1, Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 8 << 30, Pods: 10}}},
 			Trace: &c.trace, Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
 		}
-		e, err := New(cfg)
-		fatal.If(t, err)
+		e := fatal.Value(New(cfg))(t)
 		if e.FixedWorkload() != c.fixed {
 			t.Errorf("%s: fixed is %v", c.name, e.FixedWorkload())
 		}
@@ -207,8 +205,7 @@ func TestFixedWorkload(t *testing.T) {
 // Blocks of time keep the hour of each arrival, and pods that ran at the beginning of a part come first.
 func TestBlocksOfTime(t *testing.T) {
 	all := bursty()
-	part, err := Trace{From: 7200 + 10, To: 5 * 3600, Resampling: Resampling{BlockSeconds: 3600}}.part(all)
-	fatal.If(t, err)
+	part := fatal.Value(Trace{From: 7200 + 10, To: 5 * 3600, Resampling: Resampling{BlockSeconds: 3600}}.part(all))(t)
 	ran, others := split(part)
 	for _, a := range ran {
 		if a.At != -1 || a.Lifetime <= 0 || a.Lifetime > 6000 {

@@ -236,7 +236,7 @@ func TestUsageKnown(t *testing.T) {
 // talking has two services that talk to each other, and one of them to itself, beside a silent one.
 func talking(t *testing.T) Config {
 	t.Helper()
-	c, err := decode(`
+	c := fatal.Value(decode(`
 nodes: 9
 sizes: [{weight: 1, allocatable: {cpu: 8, memory: 32Gi, pods: 110}}]
 zones: 2
@@ -254,8 +254,7 @@ traffic:
   flows: [{from: web, to: db, rate: 600}, {from: db, to: db, rate: 1e3}]
   network: {node: {latency: 1, bandwidth: 8e3}, rack: {latency: 2, bandwidth: 8e3}, zone: {latency: 9, price: 1, bandwidth: 4e3}}
 objective: traffic=1,overload=0.5
-`)
-	fatal.If(t, err)
+`))(t)
 	return c
 }
 

@@ -90,8 +90,7 @@ func start(t *testing.T, c Config, s *httptest.Server) (*poller, *clocktesting.F
 	t.Cleanup(s.Close)
 	c.Source, c.Address = PrometheusSource, s.URL
 	clk := clocktesting.NewFakeClock(time.Unix(100_000, 0))
-	p, err := newPoller(c, nil, webPods, clk)
-	fatal.If(t, err)
+	p := fatal.Value(newPoller(c, nil, webPods, clk))(t)
 	return p, clk
 }
 
@@ -177,8 +176,7 @@ func TestPrometheusHangs(t *testing.T) {
 	defer server.Close()
 	defer server.CloseClientConnections() // ends the handlers, even if the client does not
 	clk := clocktesting.NewFakeClock(time.Unix(100_000, 0))
-	p, err := newPoller(Config{Source: PrometheusSource, Server: promapi.Server{Address: server.URL}}, nil, webPods, clk)
-	fatal.If(t, err)
+	p := fatal.Value(newPoller(Config{Source: PrometheusSource, Server: promapi.Server{Address: server.URL}}, nil, webPods, clk))(t)
 	failed := polled(t, "error")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -205,9 +203,7 @@ func TestPrometheusHangs(t *testing.T) {
 
 func polled(t *testing.T, result string) float64 {
 	t.Helper()
-	n, err := testutil.GetCounterMetricValue(polls.WithLabelValues(result))
-	fatal.If(t, err)
-	return n
+	return fatal.Value(testutil.GetCounterMetricValue(polls.WithLabelValues(result)))(t)
 }
 
 func TestPrometheusTLSAndToken(t *testing.T) {
@@ -438,8 +434,7 @@ func TestMetricsAPI(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			p, err := newPoller(Config{Source: MetricsAPISource}, &rest.Config{Host: server.URL}, webPods, clk)
-			fatal.If(t, err)
+			p := fatal.Value(newPoller(Config{Source: MetricsAPISource}, &rest.Config{Host: server.URL}, webPods, clk))(t)
 			p.poll(t.Context(), klog.Background())
 			table := p.store.current()
 			if c.bad {

@@ -242,8 +242,7 @@ func TestStartWaitsForTheNodes(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	config := Config{Source: PrometheusSource, Server: promapi.Server{Address: prometheus.URL}}
-	view, err := Start(ctx, &config, handle{factory: factory}, klog.Background())
-	fatal.If(t, err)
+	view := fatal.Value(Start(ctx, &config, handle{factory: factory}, klog.Background()))(t)
 	time.Sleep(100 * time.Millisecond)
 	if n := asked.Load(); n > 0 {
 		t.Errorf("%d queries before the nodes are known", n)

@@ -91,8 +91,7 @@ func everything(t *testing.T, c *fakecluster.Cluster) []string {
 	add := func(kind string, m metav1.ObjectMeta) {
 		out = append(out, fmt.Sprintf("%s %s/%s", kind, m.Namespace, m.Name))
 	}
-	d, err := c.Client.AppsV1().Deployments("").List(ctx, all)
-	fatal.If(t, err)
+	d := fatal.Value(c.Client.AppsV1().Deployments("").List(ctx, all))(t)
 	for _, o := range d.Items {
 		add("deployment", o.ObjectMeta)
 	}
@@ -168,8 +167,7 @@ func checkRemoval(t *testing.T, scope cleanup.Scope, gone, kept []string) {
 	cl := client(t, c)
 	ctx := context.Background()
 	fatal.If(t, cl.Remove(ctx, scope, nil))
-	list, err := cl.Namespaces(ctx, scope)
-	fatal.If(t, err)
+	list := fatal.Value(cl.Namespaces(ctx, scope))(t)
 	fatal.If(t, cl.RemoveNamespaces(ctx, list))
 	if d := cmp.Diff(without(before, gone...), everything(t, c)); d != "" {
 		t.Errorf("%+v:\n%s", scope, d)
@@ -189,8 +187,7 @@ func checkRemoval(t *testing.T, scope cleanup.Scope, gone, kept []string) {
 // A namespace that stays has a reason.
 func TestNamespacesSayWhy(t *testing.T) {
 	c := inhabited()
-	list, err := client(t, c).Namespaces(context.Background(), cleanup.Scope{})
-	fatal.If(t, err)
+	list := fatal.Value(client(t, c).Namespaces(context.Background(), cleanup.Scope{}))(t)
 	got := map[string]string{}
 	for _, n := range list {
 		got[n.Name] = n.Keep
@@ -227,8 +224,7 @@ func TestNamespacesStayInDoubt(t *testing.T) {
 }
 
 func TestFindGroups(t *testing.T) {
-	f, err := client(t, inhabited()).Find(context.Background(), cleanup.Scope{})
-	fatal.If(t, err)
+	f := fatal.Value(client(t, inhabited()).Find(context.Background(), cleanup.Scope{}))(t)
 	one := cleanup.Counts{Deployments: 1, ReplicaSets: 1, Pods: 2}
 	want := []cleanup.Group{
 		{Namespace: "b-only", Run: "b", Counts: one}, {Namespace: "gnnsched-sim", Run: "a", Counts: one},

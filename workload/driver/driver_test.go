@@ -64,8 +64,7 @@ func TestRunFillsAndResets(t *testing.T) {
 	var seen []Progress
 	cfg.Record = func(s workload.Step) error { recorded = append(recorded, s); return nil }
 	cfg.Progress = func(p Progress) { seen = append(seen, p) }
-	sum, err := Run(context.Background(), cfg)
-	fatal.If(t, err)
+	sum := fatal.Value(Run(context.Background(), cfg))(t)
 	want := Summary{RunID: "test", Scheduler: "gnn", Namespace: DefaultNamespace, NamespaceCreated: true, Fills: []FillSummary{
 		{Deployments: 2, Pods: 5, Created: 5, Bound: 5, Arrived: 5, Placed: 5, Load: workload.Load{CPU: 0.35, Memory: 0.05, Pods: 0.07}},
 		{Deployments: 2, Deleted: 1, Pods: 3, Created: 3, Bound: 3, Arrived: 4, Placed: 4, Left: 1,
@@ -121,8 +120,7 @@ func TestPendingPodsAreReported(t *testing.T) {
 	c.Slots, c.Reason = 4, "0/3 nodes are available: 3 Insufficient cpu."
 	cfg := config(t, c)
 	cfg.Settle = 2 * time.Minute
-	sum, err := Run(context.Background(), cfg)
-	fatal.If(t, err)
+	sum := fatal.Value(Run(context.Background(), cfg))(t)
 	if len(sum.Fills) != 2 {
 		t.Fatalf("%d fills", len(sum.Fills))
 	}
@@ -355,8 +353,7 @@ func TestMeasure(t *testing.T) {
 		pod("elsewhere", "control-plane", corev1.PodRunning), pod("waiting", "", corev1.PodPending),
 	)
 	tolerations := workload.Tolerations([]workload.Shape{{Tolerations: []cluster.Toleration{{Key: "mine", Exists: true}}}})
-	got, err := Measure(context.Background(), c.Client, tolerations)
-	fatal.If(t, err)
+	got := fatal.Value(Measure(context.Background(), c.Client, tolerations))(t)
 	want := Capacity{
 		Nodes: 4, Excluded: 2, Allocatable: cluster.Resources{MilliCPU: 16_000, Memory: 32 << 30, Pods: 440},
 		Used: cluster.Resources{MilliCPU: 200, Memory: 2 << 20, Pods: 2},
@@ -404,8 +401,7 @@ func TestTraceInTime(t *testing.T) {
 		at, names = append(at, cfg.Clock.Since(start)), append(names, s.Action.String()+" "+s.Deployment.Name)
 		return nil
 	}
-	sum, err := Run(context.Background(), cfg)
-	fatal.If(t, err)
+	sum := fatal.Value(Run(context.Background(), cfg))(t)
 	if d := cmp.Diff([]string{"add a", "add b", "delete a", "delete b", "add c"}, names); d != "" {
 		t.Error(d)
 	}
@@ -442,8 +438,7 @@ func TestGPUSummary(t *testing.T) {
 	cfg.Bare = true
 	cfg.Interval, cfg.Settle = 0, time.Minute
 	cfg.Capacity.Allocatable.GPU = 2
-	sum, err := Run(context.Background(), cfg)
-	fatal.If(t, err)
+	sum := fatal.Value(Run(context.Background(), cfg))(t)
 	want := &GPUSummary{Capacity: 2000, Asked: 4700, Allocated: 2700, AllocatedAtFull: 2000, UnscheduledCPU: 1, UnscheduledWhole: 1}
 	if d := cmp.Diff(want, sum.Fills[0].GPU); d != "" {
 		t.Error(d)
@@ -465,8 +460,7 @@ func TestGPUsOnPods(t *testing.T) {
 		}
 		for _, spec := range []corev1.PodTemplateSpec{cfg.deployment(d, 1).Spec.Template, {ObjectMeta: pods[0].ObjectMeta, Spec: pods[0].Spec}} {
 			r := spec.Spec.Containers[0].Resources
-			got, err := kube.GPURequestOf(spec.Annotations, kube.AmountsIn(r.Requests))
-			fatal.If(t, err)
+			got := fatal.Value(kube.GPURequestOf(spec.Annotations, kube.AmountsIn(r.Requests)))(t)
 			if d := cmp.Diff(want, got); d != "" {
 				t.Error(d)
 			}
@@ -496,9 +490,7 @@ func TestTraceProgress(t *testing.T) {
 	cfg.Speed, cfg.Interval, cfg.Settle = 60, 0, 2*time.Second
 	var seen []Progress
 	cfg.Progress = func(p Progress) { seen = append(seen, p) }
-	if _, err := Run(context.Background(), cfg); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(Run(context.Background(), cfg))(t)
 	last := time.Duration(math.MaxInt64)
 	for _, p := range seen {
 		if p.Arrivals != 3 || p.Arrived > 3 {
@@ -548,8 +540,7 @@ func TestTraceSummary(t *testing.T) {
 			}.Plan()
 			cfg.Bare = true
 			cfg.Speed, cfg.Interval, cfg.Settle = 60, 0, 2*time.Second
-			sum, err := Run(context.Background(), cfg)
-			fatal.If(t, err)
+			sum := fatal.Value(Run(context.Background(), cfg))(t)
 			if got := sum.Fills[0]; got.Arrived != 3 || got.Left != 2 || got.Placed != c.placed || got.Pending != c.pending ||
 				got.Created != c.created {
 				t.Errorf("%+v", got)

@@ -30,9 +30,8 @@ import (
 )
 
 func TestTraced(t *testing.T) {
-	pods, err := openb.ReadPods(strings.NewReader("name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n"+
-		"b,500,1024,1,250,9,12\na,500,1024,1,1000,4,10\n"), "pods.csv")
-	fatal.If(t, err)
+	pods := fatal.Value(openb.ReadPods(strings.NewReader("name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n"+
+		"b,500,1024,1,250,9,12\na,500,1024,1,1000,4,10\n"), "pods.csv"))(t)
 	source := Traced(openb.Trace(pods), 60, 1, nil)
 	plan, err := source.Plan(Capacity{})
 	if err != nil || !source.Fixed {
@@ -51,28 +50,22 @@ func TestTraced(t *testing.T) {
 // --pools RECORD.
 func TestHostnameOfARecord(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.record")
-	w, err := record.Create(dir, record.Options{})
-	fatal.If(t, err)
+	w := fatal.Value(record.Create(dir, record.Options{}))(t)
 	now := int64(1_795_651_200_000) // 2026-11-26
 	f := observe.NewFollower(observe.Config{Out: w, Now: func() int64 { return now }})
 	known := observe.NewKnown()
 	for _, name := range []string{"1.json", "2.json"} {
-		file, err := os.Open(filepath.Join("testdata", "hostname-label-short", name))
-		fatal.If(t, err)
+		file := fatal.Value(os.Open(filepath.Join("testdata", "hostname-label-short", name)))(t)
 		defer file.Close() //nolint:errcheck // it is only read
-		o, err := observe.ReadObjects(file, name)
-		fatal.If(t, err)
+		o := fatal.Value(observe.ReadObjects(file, name))(t)
 		known.Look([]observe.File{{Objects: o, Path: name, At: now}})
 		known.Tell(f)
 		now += 3_600_000
 	}
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(w.Close())(t)
 	pools, _, err := nodepool.Recorded(record.Moment{Dir: dir})
 	fatal.If(t, err)
-	played, err := play.LoadReplay(dir)
-	fatal.If(t, err)
+	played := fatal.Value(play.LoadReplay(dir))(t)
 	cfg := config(t, fakecluster.New())
 	cfg.replay, cfg.Namespace = &played, "sim"
 	s := &stage{Config: cfg, spaces: map[string]string{}, classes: map[priority]string{}, nodes: map[string]string{}}

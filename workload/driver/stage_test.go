@@ -115,8 +115,7 @@ func TestReplayCountsRefusals(t *testing.T) {
 		parts = append(parts, part{row: record.Pod{Name: name}, leave: 1})
 	}
 	cfg := replayOf(t, c, append(parts, named("last"))...)
-	sum, err := Run(context.Background(), cfg)
-	fatal.If(t, err)
+	sum := fatal.Value(Run(context.Background(), cfg))(t)
 	f := sum.Fills[0]
 	want := []Reason{
 		{2, `admission webhook "a.b" denied the request: pod POD has no owner`}, {2, "exceeded quota: q"},
@@ -217,11 +216,8 @@ func TestReplayPriorities(t *testing.T) {
 		c := fakecluster.New(system, own)
 		cfg := replayOf(t, c, rows...)
 		cfg.Simulated = simulated
-		if _, err := Run(context.Background(), cfg); err != nil {
-			t.Fatal(err)
-		}
-		classes, err := c.Client.SchedulingV1().PriorityClasses().List(context.Background(), metav1.ListOptions{})
-		fatal.If(t, err)
+		fatal.Value(Run(context.Background(), cfg))(t)
+		classes := fatal.Value(c.Client.SchedulingV1().PriorityClasses().List(context.Background(), metav1.ListOptions{}))(t)
 		got := map[string]played{}
 		pods, _ := c.Client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
 		for _, p := range pods.Items {
@@ -251,8 +247,7 @@ func TestReplayNamespaces(t *testing.T) {
 	if err != nil || sum.Namespace != "sim-*" || !sum.NamespaceCreated {
 		t.Fatalf("%+v, %v", sum, err)
 	}
-	list, err := c.Client.CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{})
-	fatal.If(t, err)
+	list := fatal.Value(c.Client.CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{}))(t)
 	got := map[string]map[string]string{}
 	for _, n := range list.Items {
 		got[n.Name] = n.Labels
@@ -281,8 +276,7 @@ func TestReplayNodes(t *testing.T) {
 	}
 	cfg := replayOf(t, c, part{row: record.Pod{Name: "same"}, node: "real.example"}, part{row: record.Pod{Name: "simulated"}, node: "a.b"},
 		part{row: record.Pod{Name: "moved"}, node: "gone"}, daemon("agent", "a.b"), daemon("lost", "gone"))
-	sum, err := Run(context.Background(), cfg)
-	fatal.If(t, err)
+	sum := fatal.Value(Run(context.Background(), cfg))(t)
 	if f := sum.Fills[0]; f.Arrived != 4 || f.Placed != 3 || f.Left != 1 || f.Lost != 0 || f.Pending != 1 {
 		t.Errorf("%+v", f)
 	}
@@ -508,8 +502,7 @@ func columnsOf(row reflect.Type) map[string]bool {
 
 // documentedColumns returns the cells of the table in docs/reference/record-format.md, by column.
 func documentedColumns(t *testing.T) map[string][2]string {
-	text, err := os.ReadFile("../../docs/reference/record-format.md")
-	fatal.If(t, err)
+	text := fatal.Value(os.ReadFile("../../docs/reference/record-format.md"))(t)
 	_, table, found := strings.Cut(string(text), "| column of `pods` | `runsim --replay` | scenario |\n|---|---|---|\n")
 	if !found {
 		t.Fatal("docs/reference/record-format.md has no table of the columns that are read")
@@ -539,33 +532,26 @@ func played(t *testing.T, change func(*record.Pod)) [2]string {
 	early.UID, early.Name, early.Arrived, early.Bound, early.Ended = "1", "early", 1000, 2000, 60_000
 	late.UID, late.Name, late.Arrived, late.Bound, late.Ended = "2", "late", 20_000, 21_000, 50_000
 	dir := filepath.Join(t.TempDir(), "a.record")
-	w, err := record.Create(dir, record.Options{})
-	fatal.If(t, err)
+	w := fatal.Value(record.Create(dir, record.Options{}))(t)
 	w.Run(record.Run{ID: "1", Source: "live", From: 3000, To: 90_000})
 	for _, p := range []*record.Pod{&early, &late} {
 		change(p)
 		w.Pod(*p)
 	}
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	read, err := trace.Load(dir)
-	fatal.If(t, err)
+	fatal.Value(w.Close())(t)
+	read := fatal.Value(trace.Load(dir))(t)
 	return [2]string{staged(t, dir), describeJSON(t, read.Arrivals)}
 }
 
 // staged returns what runsim creates for a record.
 func staged(t *testing.T, dir string) string {
-	replay, err := play.LoadReplay(dir)
-	fatal.If(t, err)
+	replay := fatal.Value(play.LoadReplay(dir))(t)
 	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "y"}})
 	c := Config{Client: client, SchedulerName: "gnn", Namespace: "live", RunID: "1", Simulated: true, Image: defaultImage}
 	Replayed(replay, 1, 0).Pace(&c)
 	c.Plan = replay.Trace.Plan()
-	s, err := c.prepareStage(t.Context())
-	fatal.If(t, err)
-	classes, err := client.SchedulingV1().PriorityClasses().List(t.Context(), metav1.ListOptions{})
-	fatal.If(t, err)
+	s := fatal.Value(c.prepareStage(t.Context()))(t)
+	classes := fatal.Value(client.SchedulingV1().PriorityClasses().List(t.Context(), metav1.ListOptions{}))(t)
 	out := []any{classes.Items}
 	for _, step := range c.Plan.Steps {
 		out = append(out, step.At, step.Action, s.pod(step.Deployment.Name))
@@ -574,7 +560,6 @@ func staged(t *testing.T, dir string) string {
 }
 
 func describeJSON(t *testing.T, of any) string {
-	text, err := json.Marshal(of)
-	fatal.If(t, err)
+	text := fatal.Value(json.Marshal(of))(t)
 	return string(text)
 }

@@ -89,8 +89,7 @@ func TestRecordsWithoutOwners(t *testing.T) {
 	err := parquet.WriteFile(filepath.Join(dir, "objects-000001.parquet"), []old{{Kind: KindJob, Namespace: "shop", Name: "j", From: 5, Spec: "6"}},
 		parquet.KeyValueMetadata(versionKey, "1"), parquet.KeyValueMetadata(tableKey, "objects"))
 	fatal.If(t, err)
-	r, err := Open(dir)
-	fatal.If(t, err)
+	r := fatal.Value(Open(dir))(t)
 	objects, err := r.Objects()
 	if d := cmp.Diff([]Object{{Kind: KindJob, Namespace: "shop", Name: "j", From: 5, Spec: "6"}}, objects); err != nil || d != "" {
 		t.Errorf("%v, damaged %q: %s", err, r.Damaged(), d)

@@ -31,26 +31,20 @@ func pod(uid string, arrived int64) Pod {
 
 func create(t testing.TB, dir string, o Options) *Writer {
 	t.Helper()
-	w, err := Create(dir, o)
-	fatal.If(t, err)
+	w := fatal.Value(Create(dir, o))(t)
 	t.Cleanup(func() { w.lock.Close() })
 	return w
 }
 
 func flush(t testing.TB, w *Writer) Flushed {
 	t.Helper()
-	f, err := w.Flush()
-	fatal.If(t, err)
-	return f
+	return fatal.Value(w.Flush())(t)
 }
 
 func pods(t testing.TB, dir string) []Pod {
 	t.Helper()
-	r, err := Open(dir)
-	fatal.If(t, err)
-	out, err := r.Pods()
-	fatal.If(t, err)
-	return out
+	r := fatal.Value(Open(dir))(t)
+	return fatal.Value(r.Pods())(t)
 }
 
 // Every table is read back equal, with the last row of each key.
@@ -80,8 +74,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("nothing was new, and it flushed %+v", f)
 	}
 
-	r, err := Open(dir)
-	fatal.If(t, err)
+	r := fatal.Value(Open(dir))(t)
 	gotPods, err1 := r.Pods()
 	gotNodes, err2 := r.Nodes()
 	gotObjects, err3 := r.Objects()
@@ -141,9 +134,7 @@ func TestCreateRefuses(t *testing.T) {
 	if _, err := Create(dir, Options{}); !errors.Is(err, ErrLocked) {
 		t.Errorf("a second writer: %v", err)
 	}
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(w.Close())(t)
 	if w, err := Create(dir, Options{}); err != nil {
 		t.Errorf("after the first has closed: %v", err)
 	} else {
@@ -164,12 +155,10 @@ func TestDamagedParts(t *testing.T) {
 	w.Pod(pod("b", 2))
 	flush(t, w)
 	path := filepath.Join(dir, "pods-000002.parquet")
-	whole, err := os.ReadFile(path)
-	fatal.If(t, err)
+	whole := fatal.Value(os.ReadFile(path))(t)
 	for cut := 0; cut < len(whole); cut += 97 {
 		fatal.If(t, os.WriteFile(path, whole[:cut], 0o600))
-		r, err := Open(dir)
-		fatal.If(t, err)
+		r := fatal.Value(Open(dir))(t)
 		got, err := r.Pods()
 		if err != nil || len(got) != 1 || got[0].UID != "a" || len(r.Damaged()) != 1 || !strings.Contains(r.Damaged()[0], "pods-000002.parquet") {
 			t.Fatalf("cut to %d bytes: %d pods, %v, damaged %v", cut, len(got), err, r.Damaged())
@@ -243,11 +232,9 @@ func TestMergeKeepsTheRecord(t *testing.T) {
 	mergeSizes = []int{3, 6}
 	defer func() { mergeSizes = sizes }()
 	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp("", "record")
-		fatal.If(t, err)
+		dir := fatal.Value(os.MkdirTemp("", "record"))(t)
 		defer os.RemoveAll(dir)
-		w, err := Create(dir, Options{})
-		fatal.If(t, err)
+		w := fatal.Value(Create(dir, Options{}))(t)
 		defer w.lock.Close()
 		want, samples := map[string]Pod{}, 0
 		for i := range rapid.IntRange(1, 8).Draw(t, "flushes") {
@@ -258,18 +245,14 @@ func TestMergeKeepsTheRecord(t *testing.T) {
 			}
 			w.Sample(Sample{Time: int64(i), Name: "n"})
 			samples++
-			if _, err := w.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.Value(w.Flush())(t)
 			if rapid.Bool().Draw(t, "merge") {
 				fatal.If(t, w.Merge(0))
 			}
 		}
 		fatal.If(t, w.Merge(0))
-		r, err := Open(dir)
-		fatal.If(t, err)
-		all, err := r.Pods()
-		fatal.If(t, err)
+		r := fatal.Value(Open(dir))(t)
+		all := fatal.Value(r.Pods())(t)
 		got := map[string]Pod{}
 		for _, p := range all {
 			got[p.UID] = p
@@ -326,8 +309,7 @@ func TestKilledWhileMerging(t *testing.T) {
 	flush(t, w)
 	w.Sample(Sample{Time: 2, Name: "n"})
 	flush(t, w)
-	keep, err := os.ReadFile(filepath.Join(dir, "usage-000001.parquet"))
-	fatal.If(t, err)
+	keep := fatal.Value(os.ReadFile(filepath.Join(dir, "usage-000001.parquet")))(t)
 	group := []part{{"usage", 1, 1}, {"usage", 2, 2}}
 	fatal.If(t, mergeParts[Sample](dir, group, 0))
 	for file, data := range map[string][]byte{"usage-000001.parquet": keep, ".part-123": []byte("PAR1")} {
@@ -338,9 +320,7 @@ func TestKilledWhileMerging(t *testing.T) {
 	if err := errors.Join(err, r.Samples(func(Sample) error { n++; return nil })); err != nil || n != 2 {
 		t.Errorf("%d samples, %v", n, err)
 	}
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(w.Close())(t)
 	w = create(t, dir, Options{})
 	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 2 || filepath.Base(files[1]) != "usage-000001-000002.parquet" ||
 		w.next != 3 {
@@ -417,8 +397,7 @@ func TestAnonymise(t *testing.T) {
 	sample := Sample{Namespace: "secret-ns", Name: "secret-web-1"}
 	broken := Pod{UID: "secret", Affinity: `{"secret": nonsense`}
 	key := []byte("0123456789abcdef")
-	a, err := NewAnonymiser(key)
-	fatal.If(t, err)
+	a := fatal.Value(NewAnonymiser(key))(t)
 	again := p
 	Anonymise(a, &p)
 	Anonymise(a, &n)
@@ -427,8 +406,7 @@ func TestAnonymise(t *testing.T) {
 	}
 	Anonymise(a, &sample)
 	Anonymise(a, &broken)
-	all, err := json.Marshal([]any{p, n, budget, space, class, set, scaler, unread, sample, broken})
-	fatal.If(t, err)
+	all := fatal.Value(json.Marshal([]any{p, n, budget, space, class, set, scaler, unread, sample, broken}))(t)
 	if i := strings.Index(strings.ToLower(string(all)), secret); i >= 0 {
 		t.Errorf("a name is left: ...%s", all[max(0, i-60):min(len(all), i+60)])
 	}
@@ -505,8 +483,7 @@ func TestRefusedRows(t *testing.T) {
 		p := part{"pods", 1, 1}
 		fatal.If(t, os.Remove(filepath.Join(dir, p.file())))
 		fatal.If(t, write(dir, p, func(put func([]Pod) error) error { return put([]Pod{bad, pod("a", 1)}) }))
-		r, err := Open(dir)
-		fatal.If(t, err)
+		r := fatal.Value(Open(dir))(t)
 		got, err := r.Pods()
 		if err != nil || len(got) != 1 || got[0].UID != "a" {
 			t.Errorf("%s: %d pods, %v", what, len(got), err)

@@ -55,8 +55,7 @@ func TestReadPlanOfExampleFiles(t *testing.T) {
 			{Action: workload.Add, Deployment: pods("witty-lynx", 6, amount{500, 1000}, amount{4 * gi, 4 * gi})},
 		},
 	} {
-		f, err := os.Open(filepath.Join("testdata", file))
-		fatal.If(t, err)
+		f := fatal.Value(os.Open(filepath.Join("testdata", file)))(t)
 		got, err := ReadPlan(f, file)
 		f.Close()
 		if err != nil || len(got.Notes) > 0 {
@@ -93,8 +92,7 @@ func TestReadPlanIsLiberal(t *testing.T) {
 }
 
 func TestReadPlanNumbersDoubledNames(t *testing.T) {
-	got, err := ReadPlan(strings.NewReader("a,1,1,,1Gi,,add\na,2,1,,1Gi,,add\na,2,1,,1Gi,,delete\na,1,1,,1Gi,,delete\n"), "f")
-	fatal.If(t, err)
+	got := fatal.Value(ReadPlan(strings.NewReader("a,1,1,,1Gi,,add\na,2,1,,1Gi,,add\na,2,1,,1Gi,,delete\na,1,1,,1Gi,,delete\n"), "f"))(t)
 	names := each.Map(got.Steps, func(s workload.Step) string { return fmt.Sprint(s.Action, " ", s.Deployment.Name) })
 	if d := cmp.Diff([]string{"add a", "add a-2", "delete a-2", "delete a"}, names); d != "" {
 		t.Error(d)
@@ -141,16 +139,14 @@ func TestReadPlanRejects(t *testing.T) {
 // reading its CSV.
 func TestPlanRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, err := workload.Generator{
+		p := fatal.Value(workload.Generator{
 			Seed: rapid.Uint64().Draw(t, "seed"), Shapes: workload.DefaultShapes(), ReplicasMin: 1, ReplicasMax: 10,
 			Fills: rapid.IntRange(1, 3).Draw(t, "fills"), Target: workload.Load{CPU: 0.5, Memory: 0.5, Pods: 0.5},
 			Capacity: cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110},
-		}.Plan()
-		fatal.If(t, err)
+		}.Plan())(t)
 		var b bytes.Buffer
 		fatal.If(t, WritePlan(&b, p))
-		got, err := ReadPlan(&b, "f")
-		fatal.If(t, err)
+		got := fatal.Value(ReadPlan(&b, "f"))(t)
 		for i := range p.Steps {
 			p.Steps[i].Deployment.Shape.Name, p.Steps[i].Deployment.Shape.Weight = "", 0
 		}
@@ -184,8 +180,7 @@ func TestLost(t *testing.T) {
 
 func FuzzReadPlan(f *testing.F) {
 	for _, file := range []string{"aaml.csv", "aaml-deletes.csv", "runsim.csv"} {
-		data, err := os.ReadFile(filepath.Join("testdata", file))
-		fatal.If(f, err)
+		data := fatal.Value(os.ReadFile(filepath.Join("testdata", file)))(f)
 		f.Add(data)
 	}
 	f.Add([]byte("a,1,1,,1Gi,,add\na,2,1,,1.1Gi,,add\na,2,1,,1Gi,,delete\n,,,,,,reset"))
@@ -309,12 +304,9 @@ func FuzzAuto(f *testing.F) {
 
 func TestLoad(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "r.record")
-	w, err := record.Create(dir, record.Options{})
-	fatal.If(t, err)
+	w := fatal.Value(record.Create(dir, record.Options{}))(t)
 	w.Pod(record.Pod{UID: "1", Name: "a", MilliCPU: 100, Arrived: 5000, Bound: 5000, Ended: 9000, Claims: `["data"]`})
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(w.Close())(t)
 	f, err := Load(dir)
 	if err != nil || len(f.Arrivals) != 1 || f.Arrivals[0].Lifetime != 4 || len(f.Notes) != 1 ||
 		!strings.Contains(f.Notes[0], "volume claims (1 pods)") {
@@ -347,8 +339,7 @@ func TestReadArrivals(t *testing.T) {
 	pod := func(milliCPU, mem, gpu int64) workload.Shape {
 		return workload.Shape{Requests: cluster.Resources{MilliCPU: milliCPU, Memory: mem << 20, GPU: gpu, Pods: 1}}
 	}
-	got, err := read(strings.NewReader(exampleTrace), "f")
-	fatal.If(t, err)
+	got := fatal.Value(read(strings.NewReader(exampleTrace), "f"))(t)
 	want := workload.Trace{
 		{At: 0, Lifetime: 3600, Deployment: workload.Deployment{Name: "train", Replicas: 1, Shape: pod(4000, 16<<10, 1)}},
 		{At: 10.5, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: "pod-0", Replicas: 1, Shape: pod(250, 512, 0)}},
@@ -382,15 +373,14 @@ func TestReadArrivals(t *testing.T) {
 
 // A plan is a trace with one step a unit of time; pods live until a delete or a reset.
 func TestPlanAsTrace(t *testing.T) {
-	got, err := read(strings.NewReader(`name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action
+	got := fatal.Value(read(strings.NewReader(`name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action
 a,2,100m,,128Mi,,add
 b,1,100m,,128Mi,,add
 a,2,100m,,128Mi,,delete
 c,1,100m,,128Mi,,add
 ,,,,,,reset
 d,1,100m,,128Mi,,add
-`), "f")
-	fatal.If(t, err)
+`), "f"))(t)
 	var at, lifetimes []float64
 	for _, a := range got {
 		at, lifetimes = append(at, a.At), append(lifetimes, a.Lifetime)
@@ -424,8 +414,7 @@ func FuzzArrivals(f *testing.F) {
 
 // Instances that ran before the trace arrive at its beginning, and what a trace cannot hold is counted.
 func TestReadInstances(t *testing.T) {
-	got, err := Load("testdata/gpu-v2025.csv")
-	fatal.If(t, err)
+	got := fatal.Value(Load("testdata/gpu-v2025.csv"))(t)
 	pod := func(name, app string, cores, gpu int64, gib float64) workload.Deployment {
 		return workload.Deployment{Name: name, Replicas: 1, Shape: workload.Shape{Labels: map[string]string{"app": app},
 			Requests: cluster.Resources{MilliCPU: 1000 * cores, Memory: int64(gib * (1 << 30)), GPU: gpu, Pods: 1}}}

@@ -19,9 +19,7 @@ const everything = `{"cpu":{"walk":{"low":"100m","high":2,"deviation":"500m"}},"
 
 func parse(t testing.TB, text string) *Model {
 	t.Helper()
-	m, err := ParseAnnotation(text)
-	fatal.If(t, err)
-	return m
+	return fatal.Value(ParseAnnotation(text))(t)
 }
 
 func TestParse(t *testing.T) {
@@ -34,8 +32,7 @@ func TestParse(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	text, err := FormatAnnotation(got)
-	fatal.If(t, err)
+	text := fatal.Value(FormatAnnotation(got))(t)
 	if d := cmp.Diff(got, parse(t, text)); d != "" {
 		t.Errorf("%s reads back as another model: %s", text, d)
 	}
@@ -364,8 +361,7 @@ func TestParseLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := rapid.Float64Range(0, maxRate)
 		want := Limits{Network: rate.Draw(t, "network"), Disk: rate.Draw(t, "disk")}
-		text, err := json.Marshal(want)
-		fatal.If(t, err)
+		text := fatal.Value(json.Marshal(want))(t)
 		if got, err := ParseLimits(string(text)); err != nil || got != want {
 			t.Fatalf("%+v, %v, want %+v", got, err, want)
 		}

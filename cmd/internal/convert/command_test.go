@@ -2,7 +2,6 @@ package convert
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -24,8 +23,8 @@ import (
 	"gnnsched/cmd/internal/plan"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/promapi"
-	"gnnsched/workload"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/history"
 	"gnnsched/workload/record/history/historytest"
@@ -53,22 +52,13 @@ func TestCases(t *testing.T) {
 	}
 	for _, from := range cases {
 		t.Run(filepath.Base(from), func(t *testing.T) {
-			text, err := os.ReadFile(filepath.Join(from, "case.yaml"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := fatal.Value(os.ReadFile(filepath.Join(from, "case.yaml")))(t)
 			var c caseOf
-			if err := yaml.UnmarshalStrict(text, &c); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, yaml.UnmarshalStrict(text, &c))
 			dir := t.TempDir()
-			if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.CopyFS(dir, os.DirFS(from)))
 			for name, at := range c.Touch {
-				if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, os.Chtimes(filepath.Join(dir, name), at, at))
 			}
 			c.check(t, dir)
 		})
@@ -126,66 +116,19 @@ func convert(t *testing.T, args ...string) (string, error) {
 
 func file(t *testing.T, path, text string) string {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
-func TestMachines(t *testing.T) {
-	dir := t.TempDir()
-	from, to := file(t, filepath.Join(dir, "116.csv"), gwaText), filepath.Join(dir, "out.yaml")
-	if printed, err := convert(t, "--out", to, from); err != nil || printed != "" {
-		t.Fatalf("%q, %v", printed, err)
-	}
-	text, err := os.ReadFile(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shapes, err := workload.ReadShapes(to, text)
-	if err != nil || len(shapes) != 1 || shapes[0].Name != "vm-116" || shapes[0].Requests.MilliCPU != 4000 || shapes[0].Usage == nil {
-		t.Errorf("shapes %+v, %v", shapes, err)
-	}
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	z.Write([]byte(gwaText))
-	z.Close()
-	if err := os.Remove(from); err != nil {
-		t.Fatal(err)
-	}
-	file(t, from+".gz", packed.String())
-	printed, err := convert(t, dir) // the folder has this CSV file, and out.yaml, which is not one
-	if err != nil || printed != string(text) {
-		t.Errorf("printed %q, %v", printed, err)
-	}
-}
-
 func TestRefuses(t *testing.T) {
-	dir := t.TempDir()
-	good := file(t, filepath.Join(dir, "vms.csv"), gwaText)
-	bad := file(t, filepath.Join(dir, "bad.csv"), "a,b\n1,2\n")
-	notPacked := file(t, filepath.Join(dir, "vms.csv.gz"), gwaText)
-	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{nil, "name the files"},
-		{[]string{filepath.Join(dir, "none.csv")}, "no such file"},
-		{[]string{filepath.Join(dir, "empty")}, "the folder has no CSV file"},
-		{[]string{bad}, `column "Timestamp [ms]" is missing`},
-		{[]string{notPacked}, "gzip"},
-		{[]string{"--format", "xls", good}, `no format is called "xls"`},
-		{[]string{"--format", "azure", good}, "vms.csv:1: the line has 1 cells, want [5 11]"},
-		{[]string{"--step", "0", good}, "--step 0 is not"},
-		{[]string{"--limit", "-1", good}, "must be 0 or more"},
-		{[]string{"--out", filepath.Join(dir, "no", "out.yaml"), good}, "no such file"},
+	for want, args := range map[string][]string{
+		"name the files":              nil,
+		"name a folder with --out":    {"a.json"},
+		"ends neither in .record nor": {"--out", "a.yaml", "a.json"},
+		"no such file":                {"--out", "/none/a.record", "a.json"},
 	} {
-		_, err := convert(t, c.args...)
-		if err == nil || !strings.Contains(err.Error(), c.want) || exit.Code(err) != exit.Usage {
-			t.Errorf("%v: %v with code %d, want %q", c.args, err, exit.Code(err), c.want)
+		if _, err := convert(t, args...); err == nil || !strings.Contains(err.Error(), want) || exit.Code(err) != exit.Usage {
+			t.Errorf("%v: %v with code %d, want %q", args, err, exit.Code(err), want)
 		}
 	}
 }
@@ -250,16 +193,11 @@ func TestPrintRBAC(t *testing.T) {
 // A record goes on with the key and the kind of names that it began with.
 func TestResume(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "r.record")
-	w, err := record.Create(dir, record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := fatal.Value(record.Create(dir, record.Options{}))(t)
 	w.Pod(record.Pod{UID: "there", Name: "there", Arrived: 1000})
 	w.Pod(record.Pod{UID: "gone", Name: "gone", Arrived: 1000, Ended: 2000, End: record.Deleted})
 	w.Run(record.Run{ID: "1", Source: "live", From: 1000, To: 3000, Anonymised: true})
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(w.Close())(t)
 	s := &recordRun{dir: dir}
 	if err := s.resume(true); err != nil || len(s.open.Pods) != 1 || s.open.Pods[0].UID != "there" {
 		t.Errorf("open %+v, %v", s.open, err)
@@ -303,14 +241,9 @@ func TestRecordOfPrometheus(t *testing.T) {
 	}
 	away.Store(false)
 	for range 2 { // the second time, nothing is left to do
-		if _, err := convert(t, args...); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(convert(t, args...))(t)
 	}
-	r, err := record.Open(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := fatal.Value(record.Open(to))(t)
 	pods, err := r.Pods()
 	if err != nil || len(pods) != 5 {
 		t.Errorf("%d pods, %v", len(pods), err)
@@ -320,9 +253,7 @@ func TestRecordOfPrometheus(t *testing.T) {
 		t.Errorf("runs %+v, %v", runs, err)
 	}
 	other := filepath.Join(t.TempDir(), "b.record")
-	if _, err := convert(t, "--out", other, file(t, filepath.Join(t.TempDir(), "1.json"), listed)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(convert(t, "--out", other, file(t, filepath.Join(t.TempDir(), "1.json"), listed)))(t)
 	args[1] = other
 	if _, err := convert(t, args...); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "of the source kubectl") {
 		t.Errorf("a record of kubectl: %v", err)
@@ -400,18 +331,10 @@ func TestAbsurdAmounts(t *testing.T) {
 	pods := absurd("greedy", "limits", "1e30") + absurd("huge", "requests", "999999999999999999999999Gi") + absurd("large", "limits", "1000")
 	from := file(t, filepath.Join(dir, "1.json"), strings.Replace(listed, `"items":[`, `"items":[`+pods, 1))
 	to := filepath.Join(dir, "now.record")
-	if _, err := convert(t, "--log-dir="+dir, "--log-level=warn", "--out", to, from); err != nil {
-		t.Fatal(err)
-	}
-	log, err := os.ReadFile(filepath.Join(dir, "convert.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(convert(t, "--log-dir="+dir, "--log-level=warn", "--out", to, from))(t)
+	log := fatal.Value(os.ReadFile(filepath.Join(dir, "convert.log")))(t)
 	printed := string(log)
-	r, err := record.Open(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := fatal.Value(record.Open(to))(t)
 	got, err := r.Pods()
 	if err != nil || len(got) != 4 {
 		t.Fatalf("%+v, %v", got, err)
@@ -439,13 +362,8 @@ func TestRecordOfKubectl(t *testing.T) {
 	first, second := file(t, filepath.Join(dir, "1.json"), listed),
 		file(t, filepath.Join(dir, "2.json"), strings.Replace(listed, `"uid":"u"`, `"uid":"v"`, 1))
 	to := filepath.Join(dir, "now.record")
-	if _, err := convert(t, "--out", to, first, second); err != nil {
-		t.Fatal(err)
-	}
-	r, err := record.Open(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(convert(t, "--out", to, first, second))(t)
+	r := fatal.Value(record.Open(to))(t)
 	pods, err := r.Pods()
 	if err != nil || len(pods) != 2 || pods[0].UID != "u" || pods[0].End != record.Unseen || pods[1].MilliCPU != 1000 ||
 		pods[1].Node != "n1" || pods[1].Ended != 0 {
@@ -461,9 +379,7 @@ func TestRecordOfKubectl(t *testing.T) {
 		{[]string{"--out", to, first}, "is a record already"},
 		{[]string{"--out", filepath.Join(dir, "a.record"), file(t, filepath.Join(dir, "bad.json"), "NAME READY")},
 			"not what kubectl -o json or -o yaml prints"},
-		{[]string{"--out", filepath.Join(dir, "b.record"), "--days", "2", first}, "--days has no effect on a record"},
 		{[]string{"--out", filepath.Join(dir, "c.record"), filepath.Join(dir, "none.json")}, "no such file"},
-		{[]string{"--out", dir + "/d.record", "--limit", "1", "-"}, "--limit has no effect"},
 	} {
 		if _, err := convert(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) || exit.Code(err) != exit.Usage {
 			t.Errorf("%v: %v, want %q", c.args, err, c.want)
@@ -483,13 +399,8 @@ func TestRecordOfATrace(t *testing.T) {
 	dir := t.TempDir()
 	list, pods := file(t, filepath.Join(dir, "nodes.csv"), openbNodes), file(t, filepath.Join(dir, "pods.csv"), openbPods)
 	to := filepath.Join(dir, "openb.record")
-	if _, err := convert(t, "--out", to, list, pods); err != nil {
-		t.Fatal(err)
-	}
-	r, err := record.Open(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(convert(t, "--out", to, list, pods))(t)
+	r := fatal.Value(record.Open(to))(t)
 	nodes, err := r.NodesAt(0)
 	if err != nil || len(nodes) != 2 || nodes[0].GPU != 2 || nodes[0].GPUModel != "T4" || nodes[1].MilliCPU != 32_000 {
 		t.Errorf("nodes %+v, %v", nodes, err)
@@ -509,9 +420,7 @@ func TestRecordOfATrace(t *testing.T) {
 func TestRecordOfAPlan(t *testing.T) {
 	dir := t.TempDir()
 	to := filepath.Join(dir, "aaml.record")
-	if _, err := convert(t, "--out", to, file(t, filepath.Join(dir, "a.csv"), aaml)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(convert(t, "--out", to, file(t, filepath.Join(dir, "a.csv"), aaml)))(t)
 	got, err := trace.Load(to)
 	if err != nil || len(got.Arrivals) != 2 || got.Arrivals[1].Deployment.Name != "brave-otter-1" || got.Arrivals[1].Lifetime != 1 ||
 		got.Arrivals[1].Deployment.Shape.Limits.MilliCPU != 500 {
@@ -522,14 +431,8 @@ func TestRecordOfAPlan(t *testing.T) {
 // A record of instances says what of them it lacks.
 func TestRecordOfInstances(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "dlrm.record")
-	_, err := convert(t, "--out", to, "../../../workload/trace/testdata/gpu-v2025.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := record.Open(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(convert(t, "--out", to, "../../../workload/trace/testdata/gpu-v2025.csv"))(t)
+	r := fatal.Value(record.Open(to))(t)
 	runs, err := r.Runs()
 	const lacks = "4 instances request a share of their node's RDMA card"
 	if err != nil || runs[0].Source != "gpu-v2025" || !strings.Contains(runs[0].Missing, lacks) {
@@ -558,6 +461,50 @@ func TestRecordOfATraceRefuses(t *testing.T) {
 		}
 		if record.Is(to) {
 			t.Errorf("%q left a record", want)
+		}
+	}
+}
+
+// owned is a Deployment with its ReplicaSet and its pod, and a pod of a StatefulSet that the file lacks, as kubectl prints them.
+const owned = `{"apiVersion":"v1","kind":"List","items":[
+{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"},"status":{"allocatable":{"cpu":"4","memory":"8Gi","pods":"110"}}},
+{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"shop"},"spec":{"replicas":2}},
+{"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"name":"web-1","namespace":"shop",
+ "ownerReferences":[{"kind":"Deployment","name":"web","controller":true}]},"spec":{"replicas":2}},
+{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-1-a","namespace":"shop","uid":"u","creationTimestamp":"2026-01-02T03:04:05Z",
+ "ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-1","controller":true}]},
+ "spec":{"nodeName":"n1","containers":[{"name":"c","image":"web:1","resources":{"requests":{"cpu":"1"}}}]}},
+{"apiVersion":"v1","kind":"Pod","metadata":{"name":"db-0","namespace":"shop","uid":"v","creationTimestamp":"2026-01-02T03:04:05Z",
+ "ownerReferences":[{"apiVersion":"apps/v1","kind":"StatefulSet","name":"db","controller":true}]},
+ "spec":{"nodeName":"n1","containers":[{"name":"c"}]}}]}`
+
+// A record with owners becomes a trace of SimKube, and this a record with nodes of a list.
+func TestTracesOfSimkube(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	_, err := convert(t, "--out", in("now.record"), file(t, in("now.json"), owned))
+	fatal.If(t, err)
+	_, err = convert(t, "--out", in("now.sktrace"), in("now.record"))
+	fatal.If(t, err)
+	_, err = convert(t, "--out", in("again.record"), in("now.sktrace"), file(t, in("nodes.csv"), openbNodes))
+	fatal.If(t, err)
+	r := fatal.Value(record.Open(in("again.record")))(t)
+	pods := fatal.Value(r.Pods())(t)
+	nodes := fatal.Value(r.Nodes())(t)
+	runs, err := r.Runs()
+	if err != nil || len(pods) != 1 || pods[0].MilliCPU != 1000 || pods[0].Workload != "Deployment/web" || len(nodes) != 2 ||
+		runs[0].Source != "simkube" || nodes[0].From != runs[0].From {
+		t.Errorf("%v: pods %+v, nodes %+v, runs %+v", err, pods, nodes, runs)
+	}
+	fatal.If(t, os.WriteFile(in("bad.sktrace"), []byte("\x81\xa7version\x03"), 0o600))
+	for want, args := range map[string][]string{
+		"bad.sktrace: no trace of SimKube: version: it is 3": {"--out", in("b.record"), in("bad.sktrace")},
+		"is a second trace":     {"--out", in("c.record"), in("now.sktrace"), in("now.sktrace")},
+		"is made of one record": {"--out", in("d.sktrace"), in("now.json")},
+		"is a record already":   {"--out", in("again.record"), in("now.sktrace")},
+	} {
+		if _, err := convert(t, args...); err == nil || !strings.Contains(err.Error(), want) || exit.Code(err) != exit.Usage {
+			t.Errorf("%v: %v, want %q", args, err, want)
 		}
 	}
 }

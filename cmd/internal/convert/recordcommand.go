@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -243,25 +242,14 @@ type recordRun struct {
 	run                 record.Run   // the row about this run
 }
 
-// measuredFlags are the flags that have no effect on a record.
-var measuredFlags = []string{"format", "step", "days", "limit"}
-
 // toRecord makes a record of Prometheus' history, or a new one of kubectl's output or of a trace.
 func toRecord(c *ucli.Context, log zerolog.Logger) error {
-	for _, f := range measuredFlags {
-		if c.IsSet(f) {
-			return exit.Usagef("--%s has no effect on a record; leave it out", f)
-		}
-	}
 	dir := c.String("out")
 	if c.IsSet("prometheus") {
 		return historyToRecord(c, log)
 	}
 	if record.Is(dir) {
 		return exit.New(exit.Usage, fmt.Errorf("%s is a record already", dir), "name another folder with --out")
-	}
-	if slices.ContainsFunc(c.Args().Slice(), isSimkube) {
-		return simkubeToRecord(c, log)
 	}
 	if isTraces(c.Args().Slice()) {
 		return traceToRecord(c, log)

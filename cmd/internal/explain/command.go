@@ -27,7 +27,6 @@ import (
 	"gnnsched/internal/files"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/decision"
-	"gnnsched/scheduler/explain"
 	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/shadow"
 	"gnnsched/scheduler/usage"
@@ -136,7 +135,7 @@ func Write(w io.Writer, r decision.Record, file string) error {
 			return err
 		}
 	}
-	return explain.Write(w, r, net)
+	return write(w, r, net)
 }
 
 // fromTrace returns the newest record of a file that the query matches; nil if none does.

@@ -46,8 +46,7 @@ func TestTrace(t *testing.T) {
 	var text []byte
 	for i, node := range []string{"a", "b"} {
 		d := only(node, int64(1000+i))
-		line, err := json.Marshal(decision.RecordOf(&d))
-		fatal.If(t, err)
+		line := fatal.Value(json.Marshal(decision.RecordOf(&d)))(t)
 		text = append(append(append(text, line...), '\n'), `{"schema":1,"po`+"\n"...)
 	}
 	fatal.If(t, os.WriteFile(path, text, 0o600))
@@ -274,8 +273,7 @@ func TestShadow(t *testing.T) {
 func TestRecord(t *testing.T) {
 	const t0 = 1_700_000_000_000
 	dir := filepath.Join(t.TempDir(), "r")
-	w, err := record.Create(dir, record.Options{})
-	fatal.If(t, err)
+	w := fatal.Value(record.Create(dir, record.Options{}))(t)
 	for _, n := range []string{"a", "b"} {
 		w.Node(record.Node{Name: n, From: t0, MilliCPU: 4000, Memory: 8 << 30, Pods: 10})
 	}
@@ -291,9 +289,7 @@ func TestRecord(t *testing.T) {
 		w.Pod(p)
 	}
 	w.Run(record.Run{ID: "1", From: t0, To: t0 + 60_000})
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(w.Close())(t)
 	for want, args := range map[string][]string{
 		"The pod would go to a, and is really on b.\nNetwork gnn":        {"pod/web-0"},
 		"note: the record does not say where the pod's volumes are":      {"pod/web-0"},

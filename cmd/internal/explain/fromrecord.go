@@ -1,5 +1,6 @@
 // Package explain is the command `gnnsched explain`, with the client that asks running schedulers for their decisions and learning curves,
-// and the flags of schedulers that record decisions.
+// and the flags of schedulers that record decisions. It compares the chosen node of a decision with another one, feature by feature, and
+// looks for the smallest change that would have turned the choice.
 package explain
 
 import (

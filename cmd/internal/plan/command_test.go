@@ -14,7 +14,6 @@ import (
 	"gnnsched/cmd/internal/convert"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/workload/record"
 )
 
@@ -23,8 +22,7 @@ func write(t *testing.T, seconds int64) string {
 	t.Helper()
 	const t0 = 1_700_000_000_000
 	dir := filepath.Join(t.TempDir(), "r")
-	w, err := record.Create(dir, record.Options{})
-	fatal.If(t, err)
+	w := fatal.Value(record.Create(dir, record.Options{}))(t)
 	for _, n := range []string{"a", "b"} {
 		w.Node(record.Node{
 			Name: n, Labels: `{"topology.kubernetes.io/zone":"z-` + n + `","disk":"` + map[string]string{"a": "ssd", "b": "hdd"}[n] + `"}`, From: t0,
@@ -36,9 +34,7 @@ func write(t *testing.T, seconds int64) string {
 		})
 	}
 	w.Run(record.Run{ID: "1", From: t0, To: t0 + seconds*1000})
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(w.Close())(t)
 	return dir
 }
 
@@ -72,8 +68,7 @@ func TestOfKubectl(t *testing.T) {
 			`"ownerReferences":[{"kind":"ReplicaSet","name":"web","controller":true}]},"spec":{"nodeName":"` + n + `"}},`
 	}
 	fatal.If(t, os.WriteFile(path, []byte(strings.TrimSuffix(text, ",")+"]}"), 0o600))
-	in, err := os.Open(path)
-	fatal.If(t, err)
+	in := fatal.Value(os.Open(path))(t)
 	defer func(before *os.File) { os.Stdin = before }(os.Stdin)
 	os.Stdin = in
 	for _, from := range []string{path, "-"} {
@@ -154,9 +149,8 @@ func TestCases(t *testing.T) {
 	for _, path := range files {
 		name := filepath.Base(filepath.Dir(path))
 		t.Run(name, func(t *testing.T) {
-			out, err := runPlan(t, convertOf(t, path))
-			fatal.If(t, err)
-			golden.Check(t, "cases/"+name+"/plan.txt", out)
+			out := fatal.Value(runPlan(t, convertOf(t, path)))(t)
+			fatal.Golden(t, "cases/"+name+"/plan.txt", out)
 		})
 	}
 }
@@ -164,16 +158,13 @@ func TestCases(t *testing.T) {
 // convertOf makes a record of a file, as of December 2026, a week after its pods came.
 func convertOf(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	fatal.If(t, err)
+	text := fatal.Value(os.ReadFile(path))(t)
 	dir, at := t.TempDir(), time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	in, out := filepath.Join(dir, "in.json"), filepath.Join(dir, "x.record")
 	fatal.If(t, os.WriteFile(in, text, 0o644))
 	fatal.If(t, os.Chtimes(in, at, at))
 	app := &ucli.App{Writer: &bytes.Buffer{}, ErrWriter: &bytes.Buffer{}, Commands: []*ucli.Command{convert.Command()}}
-	if err := app.RunContext(t.Context(), []string{"gnnsched", "convert", "--log-dir", "", "--log-level", "error", "--out", out,
-		in}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, app.RunContext(t.Context(), []string{"gnnsched", "convert", "--log-dir", "", "--log-level", "error", "--out", out,
+		in}))
 	return out
 }

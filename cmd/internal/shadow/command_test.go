@@ -19,7 +19,6 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/objective"
 )
 
@@ -71,7 +70,7 @@ func TestRole(t *testing.T) {
 	if code != exit.OK {
 		t.Fatal(errs)
 	}
-	golden.Check(t, "rbac.yaml", out)
+	fatal.Golden(t, "rbac.yaml", out)
 	for _, never := range []string{"create", "update", "patch", "delete", "binding\n", "leases", "*"} {
 		if strings.Contains(out, never) {
 			t.Errorf("it says %q", never)

@@ -30,7 +30,6 @@ import (
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/workload/driver"
 )
 
@@ -235,10 +234,8 @@ func TestTotalsAgreeWithRunsim(t *testing.T) {
 		pod("other", "t", "1", cluster.Resources{MilliCPU: 3000, GPUMilli: 810}),
 		pod("waits", "", "", cluster.Resources{GPU: 8}),
 	)
-	room, err := driver.Measure(t.Context(), client, nil)
-	fatal.If(t, err)
-	f, err := state.List(t.Context(), state.Config{Client: client})
-	fatal.If(t, err)
+	room := fatal.Value(driver.Measure(t.Context(), client, nil))(t)
+	f := fatal.Value(state.List(t.Context(), state.Config{Client: client}))(t)
 	for name, c := range map[string]struct {
 		got               state.Usage
 		used, allocatable int64
@@ -335,7 +332,7 @@ func TestGolden(t *testing.T) {
 		if err := writeFrame(&b, c.format, c.frame, false, true); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		golden.Check(t, c.name, b.String())
+		fatal.Golden(t, c.name, b.String())
 	}
 }
 

@@ -35,8 +35,7 @@ func TestInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	s := newTestServer(t, config{}, frozen{frame: frameOf(300)})
 	s.book.Decided(decided(1, hostile))
-	u, err := url.Parse(s.http.URL)
-	fatal.If(t, err)
+	u := fatal.Value(url.Parse(s.http.URL))(t)
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(u.String()+"/?key=sesame"))
 	tab.Becomes(`document.querySelector("canvas[tabindex]")?.height > 100 && document.querySelector(".figures")?.textContent.includes("nodes 300") === true`)
 	if at := chromiumtest.Value[string](tab, `location.search`); at != "" {

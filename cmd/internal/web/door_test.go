@@ -73,8 +73,7 @@ func TestLink(t *testing.T) {
 		out, remove, err := linkTo(&said, terminal)
 		fatal.If(t, err)
 		io.WriteString(out, "key")
-		files, err := filepath.Glob(filepath.Join(os.TempDir(), "*"))
-		fatal.If(t, err)
+		files := fatal.Value(filepath.Glob(filepath.Join(os.TempDir(), "*")))(t)
 		if terminal != strings.Contains(said.String(), "key") || terminal != (len(files) == 0) {
 			t.Errorf("terminal %t: %q, %v", terminal, said.String(), files)
 		}
@@ -123,8 +122,7 @@ func TestDoor(t *testing.T) {
 		{"another method", "DELETE", "/api/events", key, 405},
 		{"another origin's form", "POST", "/api/events", func(r *http.Request) { key(r); r.Header.Set("Origin", "http://localhost:1") }, 403},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), c.method, s.http.URL+c.path, nil)
-		fatal.If(t, err)
+		r := fatal.Value(http.NewRequestWithContext(t.Context(), c.method, s.http.URL+c.path, nil))(t)
 		c.change(r)
 		resp, _ := do(t, r)
 		if resp.StatusCode != c.want {
@@ -155,8 +153,7 @@ func TestStart(t *testing.T) {
 	address := strings.TrimSuffix(strings.TrimPrefix(out.String(), "Open "), " in a browser\n")
 	jar, _ := cookiejar.New(nil)
 	browser := &http.Client{Jar: jar}
-	resp, err := browser.Get(address)
-	fatal.If(t, err)
+	resp := fatal.Value(browser.Get(address))(t)
 	page, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(page), "main.js") || resp.Request.URL.RawQuery != "" {
 		t.Errorf("%s at %s: %v: %.80s", resp.Status, resp.Request.URL, err, page)
@@ -201,9 +198,7 @@ func TestSlowClient(t *testing.T) {
 	h := &http.Server{Handler: s.handler()}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = h.Serve(p) }()
-	if _, err := io.WriteString(here, "GET /api/stream HTTP/1.1\r\nHost: localhost\r\nCookie: "+s.door.cookie+"=sesame\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(io.WriteString(here, "GET /api/stream HTTP/1.1\r\nHost: localhost\r\nCookie: "+s.door.cookie+"=sesame\r\n\r\n"))(t)
 	if _, err := io.ReadFull(here, make([]byte, 1)); err != nil || !s.feed.watched() { // the rest waits for a reader
 		t.Fatalf("no stream: %v", err)
 	}

@@ -20,7 +20,6 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/policy"
 )
@@ -155,8 +154,7 @@ func newTestServer(t *testing.T, c config, src source) *testServer {
 // request returns a request with the key.
 func (s *testServer) request(t *testing.T, method, path string) *http.Request {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, s.http.URL+path, nil)
-	fatal.If(t, err)
+	r := fatal.Value(http.NewRequestWithContext(t.Context(), method, s.http.URL+path, nil))(t)
 	r.AddCookie(&http.Cookie{Name: s.door.cookie, Value: s.door.key})
 	return r
 }
@@ -166,11 +164,9 @@ func do(t *testing.T, r *http.Request) (*http.Response, string) {
 	t.Helper()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer client.CloseIdleConnections()
-	resp, err := client.Do(r)
-	fatal.If(t, err)
+	resp := fatal.Value(client.Do(r))(t)
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	fatal.If(t, err)
+	body := fatal.Value(io.ReadAll(resp.Body))(t)
 	return resp, string(body)
 }
 
@@ -184,8 +180,7 @@ type openStream struct {
 
 func (s *testServer) open(t *testing.T) *openStream {
 	t.Helper()
-	resp, err := http.DefaultClient.Do(s.request(t, http.MethodGet, "/api/stream"))
-	fatal.If(t, err)
+	resp := fatal.Value(http.DefaultClient.Do(s.request(t, http.MethodGet, "/api/stream")))(t)
 	t.Cleanup(func() { _ = resp.Body.Close() })
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("%s, %s", resp.Status, resp.Header.Get("Content-Type"))
@@ -242,7 +237,7 @@ func TestStream(t *testing.T) {
 	if strings.Contains(first+cluster, "<script") {
 		t.Error("a name is markup")
 	}
-	golden.Check(t, "stream.json", indented(t, first)+"\n"+indented(t, cluster)+"\n")
+	fatal.Golden(t, "stream.json", indented(t, first)+"\n"+indented(t, cluster)+"\n")
 	s.book.Decided(decided(2, "web-2"))
 	s.clock.Step(tick)
 	var got decisions
@@ -340,7 +335,7 @@ func TestDetails(t *testing.T) {
 		}
 		fmt.Fprintf(&all, "%s\n%s\n", path, indented(t, body))
 	}
-	golden.Check(t, "details.json", all.String())
+	fatal.Golden(t, "details.json", all.String())
 	for path, want := range map[string]int{
 		"/api/pending?filter=" + strings.Repeat("a", maxFilter):   200,
 		"/api/pending?filter=" + strings.Repeat("a", maxFilter+1): 400, "/api/node": 400, "/api/node?name=" + strings.Repeat("a", 300): 400,

@@ -97,11 +97,10 @@ func TestUnreachableWithoutCertificate(t *testing.T) {
 	defer other.Close()
 	trusted := x509.NewCertPool()
 	trusted.AddCert(other.Certificate())
-	s, err := server.NewServer(&server.Options{
+	s := fatal.Value(server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, TLS: true,
 		TLSConfig: &tls.Config{Certificates: other.TLS.Certificates, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted},
-	})
-	fatal.If(t, err)
+	}))(t)
 	s.Start()
 	defer s.Shutdown()
 	if !s.ReadyForConnections(20 * time.Second) {

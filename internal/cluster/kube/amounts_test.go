@@ -76,8 +76,7 @@ func TestRequestsCountAResizeInProgress(t *testing.T) {
 		if got := kube.Requests(p).MilliCPU; got != c.want {
 			t.Errorf("%s: %d millicores, want %d", c.name, got, c.want)
 		}
-		info, err := framework.NewPodInfo(p)
-		fatal.If(t, err)
+		info := fatal.Value(framework.NewPodInfo(p))(t)
 		if got := info.CalculateResource().Resource.GetMilliCPU(); got != c.want {
 			t.Errorf("%s: kube-scheduler counts %d millicores, want %d", c.name, got, c.want)
 		}

@@ -100,8 +100,7 @@ func TestPodRoundTrip(t *testing.T) {
 				}}},
 			},
 		}
-		got, err := Pod(object)
-		fatal.If(t, err)
+		got := fatal.Value(Pod(object))(t)
 		if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 			t.Fatal(d)
 		}
@@ -111,8 +110,7 @@ func TestPodRoundTrip(t *testing.T) {
 			object.Annotations = map[string]string{}
 		}
 		object.Annotations[GPUIndexAnnotation] = FormatDevices(devices)
-		running, err := Running(object)
-		fatal.If(t, err)
+		running := fatal.Value(Running(object))(t)
 		if want.Requests.TotalGPUMilli() == 0 {
 			devices = 0 // a pod without GPUs has none, even if its annotation names some
 		}
@@ -355,8 +353,7 @@ func TestWrittenGPURequest(t *testing.T) {
 		}
 		r := cluster.Resources{MilliCPU: 5, GPU: want.GPU, GPUMilli: want.GPUMilli}
 		annotations, list := GPUAnnotations(r, want.Models), GPUResourceList(r)
-		got, err := GPURequestOf(annotations, AmountsIn(list))
-		fatal.If(t, err)
+		got := fatal.Value(GPURequestOf(annotations, AmountsIn(list)))(t)
 		if d := cmp.Diff(want, got); d != "" {
 			t.Fatal(d)
 		}

@@ -17,8 +17,7 @@ import (
 )
 
 func TestRoute(t *testing.T) {
-	log, err := logutil.CreateDefaultZapLogger(zap.InfoLevel)
-	fatal.If(t, err)
+	log := fatal.Value(logutil.CreateDefaultZapLogger(zap.InfoLevel))(t)
 	log.Warn("to nobody")
 	var out bytes.Buffer
 	to := zerolog.New(&out)

@@ -1,11 +1,14 @@
 package contender_test
 
 import (
+	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -17,6 +20,7 @@ import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/policy"
+	other "gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/stock"
 	"gnnsched/scheduler/server"
@@ -27,8 +31,7 @@ import (
 var weights = filepath.Join("..", "..", "policy", "linear", "linear.json")
 
 func TestListNamesEveryPolicyOnce(t *testing.T) {
-	all, err := contender.List(nil, []string{"mine=" + weights})
-	fatal.If(t, err)
+	all := fatal.Value(contender.List(nil, []string{"mine=" + weights}))(t)
 	names := each.Map(all, func(x eval.Contender) string { return x.Name })
 	if d := cmp.Diff(append(contender.Names(), "mine"), names); d != "" {
 		t.Error(d)
@@ -67,12 +70,9 @@ func TestListNamesEveryPolicyOnce(t *testing.T) {
 
 func TestWithProfiles(t *testing.T) {
 	files := []string{"mine=" + weights}
-	all, err := contender.List([]string{contender.Kubernetes, "best-fit", "gnn"}, files)
-	fatal.If(t, err)
-	with, err := contender.WithProfiles(all, files)
-	fatal.If(t, err)
-	path, err := filepath.Abs(weights)
-	fatal.If(t, err)
+	all := fatal.Value(contender.List([]string{contender.Kubernetes, "best-fit", "gnn"}, files))(t)
+	with := fatal.Value(contender.WithProfiles(all, files))(t)
+	path := fatal.Value(filepath.Abs(weights))(t)
 	want := []server.Profile{
 		{SchedulerName: "kube-scheduler", Args: server.Args{Variant: server.DefaultProfile}},
 		{SchedulerName: "best-fit", Args: server.Args{Policy: "best-fit"}},
@@ -90,14 +90,11 @@ func TestWithProfiles(t *testing.T) {
 func TestStock(t *testing.T) {
 	profile := stock.Default()
 	profile.Strategy = stock.MostAllocated
-	text, err := server.WriteStockConfig(profile, "a test")
-	fatal.If(t, err)
+	text := fatal.Value(server.WriteStockConfig(profile, "a test"))(t)
 	file := filepath.Join(t.TempDir(), "s.yaml")
 	fatal.If(t, os.WriteFile(file, text, 0o600))
-	all, err := contender.List([]string{"stock:" + file}, []string{file})
-	fatal.If(t, err)
-	with, err := contender.WithProfiles(all, []string{file})
-	fatal.If(t, err)
+	all := fatal.Value(contender.List([]string{"stock:" + file}, []string{file}))(t)
+	with := fatal.Value(contender.WithProfiles(all, []string{file}))(t)
 	for i, name := range []string{"stock:" + file, "s"} {
 		want := server.Profile{SchedulerName: name, Stock: &profile, Args: server.Args{Variant: server.DefaultProfile}}
 		if d := cmp.Diff(want, with[i].Profile); d != "" || with[i].Name != name || !with[i].RandomTies {
@@ -140,8 +137,7 @@ func TestRunning(t *testing.T) {
 	if x, err = contender.Named("running:gpu-gnn"); err != nil {
 		t.Fatal(err)
 	}
-	with, err := contender.WithProfiles([]eval.Contender{x}, nil)
-	fatal.If(t, err)
+	with := fatal.Value(contender.WithProfiles([]eval.Contender{x}, nil))(t)
 	want := server.Profile{SchedulerName: "running-gpu-gnn", Args: server.Args{Variant: "gpu-gnn"}}
 	if d := cmp.Diff(want, with[0].Profile); d != "" || !with[0].Running {
 		t.Errorf("%v: %s", with[0].Running, d)
@@ -152,8 +148,7 @@ func TestRunning(t *testing.T) {
 func TestFilesWherePodsLeave(t *testing.T) {
 	file := filepath.Join("..", "..", "..", "gnn", "checkpoint", "shipped", "gpu-gnn.safetensors")
 	files := []string{"running:mine=" + file, "running:" + file}
-	all, err := contender.List([]string{"fgd"}, files)
-	fatal.If(t, err)
+	all := fatal.Value(contender.List([]string{"fgd"}, files))(t)
 	for i, want := range []string{"fgd", "running:mine", "running:gpu-gnn"} {
 		if all[i].Name != want {
 			t.Errorf("%s, not %s", all[i].Name, want)
@@ -170,21 +165,17 @@ func TestFilesWherePodsLeave(t *testing.T) {
 // simulator cannot do is an error.
 func TestDefrag(t *testing.T) {
 	find := func(name string) eval.Scenario {
-		s, err := eval.Find(name)
-		fatal.If(t, err)
-		return s
+		return fatal.Value(eval.Find(name))(t)
 	}
 	play := func(s eval.Scenario, names ...string) (*eval.Comparison, error) {
-		all, err := contender.List(names, nil)
-		fatal.If(t, err)
+		all := fatal.Value(contender.List(names, nil))(t)
 		return eval.Compare(t.Context(), s, all, []uint64{1}, nil)
 	}
 	for _, c := range []struct {
 		scenario eval.Scenario
 		policy   string
 	}{{find("small8"), "linear"}, {find("small8"), "gnn"}, {find("pack"), "greedy:pack"}} {
-		r, err := play(c.scenario, c.policy, "defrag=5%/20:"+c.policy, "defrag=5%/20/greedy:"+c.policy)
-		fatal.If(t, err)
+		r := fatal.Value(play(c.scenario, c.policy, "defrag=5%/20:"+c.policy, "defrag=5%/20/greedy:"+c.policy))(t)
 		still, local, greedy := r.Results[0].Outcomes[0], r.Results[1].Outcomes[0], r.Results[2].Outcomes[0]
 		if still.Moves != nil || greedy.Moves == nil || local.Moves.Moved == 0 || local.Moves.Work == 0 || local.MeanCost >= still.MeanCost {
 			t.Errorf("%s: cost %v, %v with moves, %v with single moves: %+v, %+v", r.Results[1].Name, still.MeanCost, local.MeanCost,
@@ -229,8 +220,7 @@ func TestUnknownNames(t *testing.T) {
 
 // Another process finds the file of a policy whose pods move.
 func TestOriginOfDefrag(t *testing.T) {
-	x, err := contender.Named("defrag=2%/1h:linear:" + weights)
-	fatal.If(t, err)
+	x := fatal.Value(contender.Named("defrag=2%/1h:linear:" + weights))(t)
 	if o := x.Origin; o.File != weights || o.Policy != "defrag=2%/1h:linear:" {
 		t.Errorf("%+v", o)
 	}
@@ -239,15 +229,12 @@ func TestOriginOfDefrag(t *testing.T) {
 // started returns a simulator of a scenario.
 func started(t *testing.T, name string) *sim.Env {
 	t.Helper()
-	s, err := eval.Find(name)
-	fatal.If(t, err)
+	s := fatal.Value(eval.Find(name))(t)
 	c := s.Config
 	if c.Nodes.Min > 8 {
 		c.Nodes = sim.IntRange{Min: 6, Max: 6}
 	}
-	env, err := sim.New(c)
-	fatal.If(t, err)
-	return env
+	return fatal.Value(sim.New(c))(t)
 }
 
 // total plays an episode and returns the sum of the costs after its placements.
@@ -255,14 +242,13 @@ func total(t *testing.T, env *sim.Env, seed uint64, decide eval.Decide) float64 
 	t.Helper()
 	var sum float64
 	first := true
-	o, err := eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
+	o := fatal.Value(eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
 		if !first {
 			sum += env.Cost()
 		}
 		first = false
 		return decide(env)
-	})
-	fatal.If(t, err)
+	}))(t)
 	return sum + o.Cost
 }
 
@@ -317,5 +303,133 @@ func TestExpectingRefuses(t *testing.T) {
 	l.Seed(1)
 	if _, err := eval.Episode(env, 1, l.Decide); err == nil || !strings.Contains(err.Error(), "exponential") {
 		t.Errorf("heavy tails: %v", err)
+	}
+}
+
+// needNumPy skips the test where no Python has NumPy.
+func needNumPy(t *testing.T) {
+	t.Helper()
+	for _, program := range []string{os.Getenv("GNNSCHED_PYTHON"), "python3", "/usr/bin/python3"} {
+		if program != "" && exec.Command(program, "-c", "import numpy").Run() == nil {
+			t.Setenv("GNNSCHED_PYTHON", program)
+			return
+		}
+	}
+	t.Skip("no python3 with NumPy (Debian: python3-numpy)")
+}
+
+func find(t *testing.T, name string) eval.Scenario {
+	t.Helper()
+	return fatal.Value(eval.Find(name))(t)
+}
+
+// policyOf returns a policy in a file with this text.
+func policyOf(t *testing.T, text string) eval.Contender {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "policy.py")
+	fatal.If(t, os.WriteFile(file, []byte(text), 0o600))
+	return fatal.Value(contender.PythonFile(file))(t)
+}
+
+// A rule in Python has the same outcomes as in Go, in every metric and to the last bit.
+func TestAgrees(t *testing.T) {
+	needNumPy(t)
+	weights := filepath.Join(t.TempDir(), "least.json")
+	fatal.If(t, os.WriteFile(weights, []byte(`{"name": "least", "weights": {"used": -1}}`), 0o600))
+	all := fatal.Value(contender.List([]string{"python:testdata/least.py", "linear:" + weights}, nil))(t)
+	for _, name := range []string{"small8", "mixed", "lossy"} {
+		s := find(t, name)
+		done, watched := 0, 0
+		all[0].Observe = func(uint64) eval.Observer { return count{&watched} }
+		c := fatal.Value(eval.Compare(t.Context(), s, all, []uint64{1, 2, 3}, func(n, _ int) { done = n }))(t)
+		if d := cmp.Diff(c.Results[1].Outcomes, c.Results[0].Outcomes); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+		if done != 6 || watched < 3 {
+			t.Errorf("%s: %d episodes done, %d watched", name, done, watched)
+		}
+	}
+}
+
+// count counts episodes.
+type count struct{ n *int }
+
+func (count) Decided(*sim.Env, eval.Choice) {}
+func (c count) Ended(*sim.Env)              { *c.n++ }
+
+// A policy that crashes, hangs or answers nonsense ends the evaluation with a message that names the seed.
+func TestFaults(t *testing.T) {
+	needNumPy(t)
+	s := find(t, "small8")
+	const head = "import os, sys, time\nimport numpy as np\n"
+	const calm = "def policy(obs):\n    print('noise')\n    "
+	for text, want := range map[string]string{
+		"def f(:": "load the policy: SyntaxError",
+		head + "def policy(obs):\n    raise ValueError('no idea')": "seed 7, decision 1: " +
+			"ValueError: no idea (line 4: raise",
+		head + "def policy(obs):\n    assert obs['pod_x'].shape[0] > 1 or 0, " +
+			"'alone'\n    1 / 0": "seed 7, decision 1: ZeroDivisionError",
+		head + "def policy(obs):\n    os._exit(3)": "seeds 7 to 9, decision 1: the interpreter ended (exit status 3",
+		head + "def policy(obs):\n    sys.stderr.write('last words\\n'); sys.stderr.flush(); os.kill(os.getpid(), 9)": "last words",
+		head + "TIMEOUT = 0.3\ndef policy(obs):\n    time.sleep(60)": "seeds 7 to 9, " +
+			"decision 1: no answer within 300ms",
+		head + calm + "return np.zeros(3)":                                                    "answered scores of shape [3], want [",
+		head + calm + "return np.zeros((1, len(obs['action_mask'])))":                         "of shape [1 ",
+		head + calm + "return 'x'":                                                            "answered <U1",
+		head + calm + "return np.full(len(obs['action_mask']), np.nan)":                       "seed 7: the score of candidate 0 is no number",
+		head + calm + "return np.full(3, 99)":                                                 "environment 0: seed 7: action 99 is none of",
+		head + "OBSERVATION = {'features': ['x']}\n" + calm + "return 0":                      `feature set "x" is not known`,
+		head + "def begin(info):\n    raise KeyError(info['scenario'])\n" + calm + "return 0": "KeyError: 'small8'",
+		head + calm + "m = obs['action_mask']; return np.array([np.argmin(r) if not r.all() else np.argmax(r) for r in np.split(m, " +
+			"obs['candidate_offsets'][1:-1])])": "is masked",
+	} {
+		_, err := eval.Compare(t.Context(), s, []eval.Contender{policyOf(t, text)}, []uint64{7, 8, 9}, nil)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "scenario small8: python:") {
+			t.Errorf("%s\n%v\nwant %s", text, err, want)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if _, err := eval.Compare(ctx, s, []eval.Contender{policyOf(t, head+"def policy(obs):\n    time.sleep(60)")}, []uint64{1}, nil); err == nil {
+		t.Error("a cancelled evaluation has results")
+	}
+}
+
+// A policy may read graphs, of any kind of cluster, and the names of the features.
+func TestGraph(t *testing.T) {
+	needNumPy(t)
+	const text = `
+import numpy as np
+OBSERVATION = {"features": ["base", "whole"], "graph": True, "raw": True}
+def begin(info):
+    global cpu
+    cpu = info["names"]["candidate"].index("cpu")
+def policy(obs):
+    if len(obs["candidate_offsets"]) == 2 and obs["candidate_node"].max() >= len(obs["node_x"]): raise IndexError
+    mean = np.zeros(len(obs["node_x"])); np.add.at(mean, obs["group_node"], obs["group_weight"])
+    return -obs["candidate_x"][:, cpu] - 1e-3 * mean[obs["candidate_node"]]
+`
+	c, err := eval.Compare(t.Context(), find(t, "gpu-pool"), []eval.Contender{policyOf(t, text)}, []uint64{1, 2}, nil)
+	if err != nil || c.Results[0].Outcomes[1].Placed == 0 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+}
+
+func TestMissing(t *testing.T) {
+	if _, err := contender.PythonFile("no.py"); exit.Code(err) != exit.Usage {
+		t.Error(err)
+	}
+	for _, name := range []string{"running", "first-fit", "clairvoyant", "defrag=2%/1h"} {
+		if _, err := contender.Named(name + ":python:testdata/least.py"); exit.Code(err) != exit.Usage {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := policyOf(t, "").New(other.Setting{}).Score(nil, nil, nil, nil); exit.Code(err) != exit.Usage {
+		t.Error(err)
+	}
+	t.Setenv("GNNSCHED_PYTHON", "/no/python")
+	if _, err := eval.Compare(t.Context(), find(t, "tiny"), []eval.Contender{policyOf(t, "")}, []uint64{1}, nil); err == nil ||
+		!strings.Contains(err.Error(), "run Python") {
+		t.Error(err)
 	}
 }

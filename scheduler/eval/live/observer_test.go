@@ -47,8 +47,7 @@ func startEtcd(t *testing.T, dir string) (stop func(), socket string) {
 	c.UnsafeNoFsync = true
 	c.TickMs, c.ElectionMs = 10, 100 // it elects itself sooner
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
-	e, err := embed.StartEtcd(c)
-	fatal.If(t, err)
+	e := fatal.Value(embed.StartEtcd(c))(t)
 	select {
 	case <-e.Server.ReadyNotify():
 	case <-time.After(time.Minute):
@@ -88,9 +87,7 @@ func TestObserver(t *testing.T) {
 	put("before", "n")
 	for _, key := range []string{"/registry/pods/other/pod", "/registry/podtemplates/soak/x", "/registry/resourceclaims/other/c",
 		"/registry/resourceclaimtemplates/soak/x"} {
-		if _, err := o.client.Put(t.Context(), key, "not read"); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(o.client.Put(t.Context(), key, "not read"))(t)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -106,9 +103,7 @@ func TestObserver(t *testing.T) {
 		put(fmt.Sprint("after", i), "n")
 		put(fmt.Sprint("after", i), "m") // gone from etcd's latest state, but not from its history
 		b.deleting(fmt.Sprint("after", i))
-		if _, err := o.client.Delete(t.Context(), fmt.Sprint("/registry/pods/default/after", i)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(o.client.Delete(t.Context(), fmt.Sprint("/registry/pods/default/after", i)))(t)
 	}
 	claims := func() int {
 		b.mu.Lock()
@@ -117,9 +112,7 @@ func TestObserver(t *testing.T) {
 	}
 	fatal.UntilTrue(t, "all states are seen", func() bool { return b.census().states == 1+2*4 })
 	fatal.UntilTrue(t, "all claims are seen", func() bool { return claims() == 2 })
-	if _, err := o.client.Delete(t.Context(), "/registry/resourceclaims/default/c"); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(o.client.Delete(t.Context(), "/registry/resourceclaims/default/c"))(t)
 	fatal.UntilTrue(t, "the claim is gone", func() bool { return claims() == 1 })
 	cancel()
 	if err := <-done; err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,12 +12,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
 	sources "gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/live"
@@ -72,8 +75,7 @@ const seed = 14
 
 func contender(t *testing.T, name string, p server.Profile) live.Contender {
 	t.Helper()
-	h, err := heuristic.Find(name)
-	fatal.If(t, err)
+	h := fatal.Value(heuristic.Find(name))(t)
 	p.SchedulerName = name
 	return live.Contender{Contender: eval.Contender{Name: h.Name, New: h.New, RandomTies: h.RandomTies}, Profile: p}
 }
@@ -89,8 +91,7 @@ func TestClusterAgreesWithSimulator(t *testing.T) {
 
 // The same with GPU devices, which a policy and a network choose and the pods' annotations record, on a trace.
 func TestClusterAgreesOnDevices(t *testing.T) {
-	network, err := sources.Named("gpu-gnn")
-	fatal.If(t, err)
+	network := fatal.Value(sources.Named("gpu-gnn"))(t)
 	got := agrees(t, live.Config{Scenario: trace(t), Contenders: []live.Contender{
 		contender(t, "fgd", server.Profile{Args: server.Args{Policy: "fgd"}}),
 		{Contender: network, Profile: server.Profile{SchedulerName: "gpu-gnn", Args: server.Args{Variant: "gpu-gnn"}}},
@@ -140,14 +141,11 @@ func stockContenders(t *testing.T) (contenders []live.Contender) {
 		[]stock.Point{{Utilization: 0, Score: 4}, {Utilization: 50, Score: 10}, {Utilization: 100, Score: 1}}
 	packed.Strategy, packed.NoDefaultSpread, packed.Weights.Balanced = stock.MostAllocated, true, 0
 	for name, profile := range map[string]stock.Profile{"least": p, "shaped": shaped, "packed": packed} {
-		text, err := server.WriteStockConfig(profile, "a test")
-		fatal.If(t, err)
+		text := fatal.Value(server.WriteStockConfig(profile, "a test"))(t)
 		path := filepath.Join(t.TempDir(), name+".yaml")
 		fatal.If(t, os.WriteFile(path, text, 0o600))
-		read, err := server.ReadStockConfig(path)
-		fatal.If(t, err)
-		ours, err := stock.New(name, read)
-		fatal.If(t, err)
+		read := fatal.Value(server.ReadStockConfig(path))(t)
+		ours := fatal.Value(stock.New(name, read))(t)
 		contenders = append(contenders, live.Contender{
 			Contender: eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return ours }, RandomTies: true},
 			Profile:   server.Profile{SchedulerName: name, Stock: &read, Args: server.Args{Variant: server.DefaultProfile}},
@@ -160,8 +158,7 @@ func stockContenders(t *testing.T) (contenders []live.Contender) {
 func agrees(t *testing.T, c live.Config) []live.Trial {
 	c.Seeds, c.Launcher = []uint64{seed}, inprocess.Launcher{}
 	c.Progress = func(float64, string) {}
-	r, err := live.Run(t.Context(), c)
-	fatal.If(t, err)
+	r := fatal.Value(live.Run(t.Context(), c))(t)
 	for _, got := range r.Trials {
 		counts := got.Policy == "mig:value" // the pods that arrive, and the simulator knows the mix
 		if got.Placed < 10 || got.Best != got.Placed && !counts || got.Simulated.Unscheduled == 0 {
@@ -209,6 +206,60 @@ func TestReportGolden(t *testing.T) {
 	for file, markdown := range map[string]bool{"report.txt": false, "report.md": true} {
 		var b bytes.Buffer
 		fatal.If(t, r.Write(&b, markdown))
-		golden.Check(t, file, b.String())
+		fatal.Golden(t, file, b.String())
+	}
+}
+
+// The candidates of the simulator are those nodes with room whose labels upstream's node affinity matches, also for the selectors and the
+// required affinity (In, NotIn, Gt) that family-affinity draws; and each pod has a node on an empty cluster.
+func TestCandidatesMeetUpstreamsAffinity(t *testing.T) {
+	s := fatal.Value(eval.Find("family-affinity"))(t)
+	operators := map[string]int{}
+	env := fatal.Value(sim.New(s.Config))(t)
+	for seed := range uint64(12) {
+		fatal.If(t, env.Reset(seed))
+		rng := rand.New(rand.NewPCG(seed, 1))
+		matches := map[string][]bool{} // by kind of pod: the nodes
+		empty := slices.Clone(env.Snapshot().Nodes)
+		for _, a := range env.Plan() {
+			key := cluster.KindKey(a.Pod)
+			if matches[key] != nil {
+				continue
+			}
+			required := nodeaffinity.GetRequiredNodeAffinity(live.Pod("p", "s", a.Pod))
+			fits := 0
+			for _, n := range empty {
+				ok := fatal.Value(required.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}))(t)
+				matches[key] = append(matches[key], ok)
+				if ok && n.Tolerated(a.Pod.Tolerations) && a.Pod.Requests.Within(n.Allocatable) {
+					fits++
+				}
+			}
+			if fits == 0 {
+				t.Errorf("seed %d: no node for a pod that needs %s", seed, a.Pod.Where())
+			}
+			for _, term := range a.Pod.NodeAffinity {
+				for _, r := range term {
+					operators[r.Operator]++
+				}
+			}
+		}
+		for !env.Done() {
+			p := env.Pending()
+			var want []int32
+			for row, n := range env.Snapshot().Nodes {
+				room := p.Requests.Within(n.Free())
+				if room && matches[cluster.KindKey(p)][row] && n.Tolerated(p.Tolerations) {
+					want = append(want, int32(row))
+				}
+			}
+			if !slices.Equal(env.Candidates(), want) {
+				t.Fatalf("seed %d: candidates %v, want %v, for %s", seed, env.Candidates(), want, p.Where())
+			}
+			env.Step(rng.IntN(len(want)))
+		}
+	}
+	if operators["In"] == 0 || operators["NotIn"] == 0 || operators["Gt"] == 0 {
+		t.Errorf("operators %v", operators)
 	}
 }

@@ -40,15 +40,12 @@ func TestWorldOfEveryScenario(t *testing.T) {
 		for _, p := range c.Files() {
 			*p = ""
 		}
-		w, err := encodeWorld(c)
-		fatal.If(t, err)
+		w := fatal.Value(encodeWorld(c))(t)
 		w.Files = make([]*File, len(c.Files()))
-		data, err := json.Marshal(w)
-		fatal.If(t, err)
+		data := fatal.Value(json.Marshal(w))(t)
 		var read world
 		fatal.If(t, json.Unmarshal(data, &read))
-		got, err := read.config(nil)
-		fatal.If(t, err)
+		got := fatal.Value(read.config(nil))(t)
 		want, _ := json.Marshal(c)
 		if again, _ := json.Marshal(got); string(again) != string(want) {
 			t.Errorf("%s:\n%s\n%s", s.Name, again, want)
@@ -59,8 +56,7 @@ func TestWorldOfEveryScenario(t *testing.T) {
 // What workers play is the same to the last bit: drawn scenarios, a trace, a program's pods, the optimum, policies from files and
 // bounds.
 func TestSameAsHere(t *testing.T) {
-	server, err := workers.Serve(workers.Serving{Dir: t.TempDir()})
-	fatal.If(t, err)
+	server := fatal.Value(workers.Serve(workers.Serving{Dir: t.TempDir()}))(t)
 	defer server.Close()
 	queue, err := server.Connect(t.Context())
 	fatal.If(t, err)
@@ -79,12 +75,10 @@ func TestSameAsHere(t *testing.T) {
 	}()
 
 	weights := filepath.Join("..", "..", "policy", "linear", "linear.json")
-	all, err := contender.List([]string{"kube-scheduler", "gnn", "defrag=1%/1:best-fit", "linear:" + weights, "random"},
-		[]string{"mine=" + weights})
-	fatal.If(t, err)
+	all := fatal.Value(contender.List([]string{"kube-scheduler", "gnn", "defrag=1%/1:best-fit", "linear:" + weights, "random"},
+		[]string{"mine=" + weights}))(t)
 	few := all[:2:2]
-	others, err := contender.List([]string{"clairvoyant:best-fit"}, nil)
-	fatal.If(t, err)
+	others := fatal.Value(contender.List([]string{"clairvoyant:best-fit"}, nil))(t)
 	measuring, err := contender.List([]string{"greedy:balance", "acdqn-energy"}, nil)
 	fatal.If(t, err)
 	pod := &cluster.Pod{Name: "p", Requests: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 1}}
@@ -111,9 +105,7 @@ func TestSameAsHere(t *testing.T) {
 		with []eval.Contender
 	}{{find(t, "mixed"), all}, {find(t, "tiny"), append(few, others...)}, {program, few}, {trace, few}, {find(t, "energy"), measuring}} {
 		play := func(ctx context.Context) *eval.Comparison {
-			got, err := eval.Compare(ctx, c.s, c.with, eval.Seeds(3, 2), nil)
-			fatal.If(t, err)
-			return got
+			return fatal.Value(eval.Compare(ctx, c.s, c.with, eval.Seeds(3, 2), nil))(t)
 		}
 		played := 0
 		away := eval.Within(t.Context(), &Players{Queue: queue, Waiting: func() {}, Played: func(workers.Result) { played++ }})
@@ -131,17 +123,14 @@ func TestSameAsHere(t *testing.T) {
 }
 
 func find(t *testing.T, name string) eval.Scenario {
-	s, err := eval.Find(name)
-	fatal.If(t, err)
-	return s
+	return fatal.Value(eval.Find(name))(t)
 }
 
 // readScenario reads a scenario that lies beside another file.
 func readScenario(t *testing.T, text, name, content string) eval.Scenario {
 	dir := t.TempDir()
 	fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
-	all, err := eval.Read(filepath.Join(dir, "s.yaml"), []byte(text))
-	fatal.If(t, err)
+	all := fatal.Value(eval.Read(filepath.Join(dir, "s.yaml"), []byte(text)))(t)
 	return all[0]
 }
 
@@ -149,18 +138,13 @@ func readScenario(t *testing.T, text, name, content string) eval.Scenario {
 func TestHostileTasks(t *testing.T) {
 	dir := t.TempDir()
 	put := func(v any) string {
-		data, err := json.Marshal(v)
-		fatal.If(t, err)
-		f, err := os.CreateTemp(dir, "")
-		fatal.If(t, err)
-		if _, err := f.Write(data); err != nil {
-			t.Fatal(err)
-		}
+		data := fatal.Value(json.Marshal(v))(t)
+		f := fatal.Value(os.CreateTemp(dir, ""))(t)
+		fatal.Value(f.Write(data))(t)
 		return filepath.Base(f.Name())
 	}
 	blob := func(name string) (string, error) { return filepath.Join(dir, name), nil }
-	small, err := encodeWorld(find(t, "tiny").Config)
-	fatal.If(t, err)
+	small := fatal.Value(encodeWorld(find(t, "tiny").Config))(t)
 	secret := filepath.Join("..", "..", "policy", "linear", "linear.json")
 	fine := put(small)
 	traced := world{Config: json.RawMessage(`{"trace":{"file":"/etc/passwd"}}`)}

@@ -171,8 +171,7 @@ func TestProgram(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		folder, log := filepath.Join(dir, "c"), filepath.Join(dir, "log")
-		cluster, err := p.Launch(t.Context(), c.nodes, folder, log)
-		fatal.If(t, err)
+		cluster := fatal.Value(p.Launch(t.Context(), c.nodes, folder, log))(t)
 		if err := cluster.Stop(); err != nil {
 			t.Error(err)
 		}
@@ -221,8 +220,7 @@ func TestProgramThatFails(t *testing.T) {
 func TestProgramsLinkNoCluster(t *testing.T) {
 	list := exec.Command("go", "list", "-tags", "torch", "-deps", "gnnsched/cmd/gnnsched", "gnnsched/cmd/gnntrain")
 	list.Env = append(os.Environ(), "CGO_ENABLED=1") // gotch has no files without cgo
-	out, err := list.Output()
-	fatal.If(t, err)
+	out := fatal.Value(list.Output())(t)
 	linked := strings.Fields(string(out))
 	if !slices.Contains(linked, "gnnsched/scheduler/eval/testbed") {
 		t.Error("gnnsched does not link this package: the list is wrong")

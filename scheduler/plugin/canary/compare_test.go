@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"gnnsched/internal/fatal"
 )
 
 // fisher returns the one-sided p-value of Fisher's exact test that the canary fails more often, as a sum of
@@ -140,10 +142,7 @@ func TestBadStreamsStop(t *testing.T) {
 
 // The tables of docs/how-to/canary.md say what TestBadStreamsStop and TestBecomesSlow check.
 func TestDocumentedPods(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "how-to", "canary.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := fatal.Value(os.ReadFile(filepath.Join("..", "..", "..", "docs", "how-to", "canary.md")))(t)
 	for i, of := range shares {
 		row := fmt.Sprintf("| %v |", of)
 		for _, c := range within {

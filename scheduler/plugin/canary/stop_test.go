@@ -127,10 +127,8 @@ func TestStopIsKept(t *testing.T) {
 		}
 		uid := fmt.Sprint(i)
 		place(s, uid)
-		if _, err := h.client.CoreV1().Pods("a").Create(t.Context(), fail(uid, []string{"Evicted", "OutOfcpu", "NodeAffinity"}[i%3]),
-			metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(h.client.CoreV1().Pods("a").Create(t.Context(), fail(uid, []string{"Evicted", "OutOfcpu", "NodeAffinity"}[i%3]),
+			metav1.CreateOptions{}))(t)
 		fatal.UntilTrue(t, "the lost pod to be counted", func() bool { return !known(s, uid) })
 	}
 	fatal.UntilTrue(t, "the stop", func() bool { return s.GroupOf(p) == Rest && stoppedBy(t, reasonFailures) })
@@ -374,7 +372,6 @@ func TestKilled(t *testing.T) {
 // stoppedBy reports whether the metric says so.
 func stoppedBy(t *testing.T, reason string) bool {
 	t.Helper()
-	v, err := testutil.GetGaugeMetricValue(stopped.WithLabelValues(profile, reason))
-	fatal.If(t, err)
+	v := fatal.Value(testutil.GetGaugeMetricValue(stopped.WithLabelValues(profile, reason)))(t)
 	return v == 1
 }

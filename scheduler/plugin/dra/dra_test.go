@@ -61,18 +61,16 @@ func (c classes) List() ([]*resourceapi.DeviceClass, error) {
 // allocate returns the devices that upstream's allocator takes for a number of devices with 100 shares each.
 func allocate(t fatal.TB, in []*resourceapi.ResourceSlice, state *structured.AllocatedState, count int64) (out []string) {
 	class := classes{&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}}
-	a, err := structured.NewAllocator(context.Background(),
+	a := fatal.Value(structured.NewAllocator(context.Background(),
 		structured.Features{ConsumableCapacity: true, PartitionableDevices: true, DeviceTaints: true, PrioritizedList: true},
-		*state, class, in, cel.NewCache(10, cel.Features{EnableConsumableCapacity: true}))
-	fatal.If(t, err)
+		*state, class, in, cel.NewCache(10, cel.Features{EnableConsumableCapacity: true})))(t)
 	claim := &resourceapi.ResourceClaim{}
 	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{
 		DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count,
 		Capacity: &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"shares": resource.MustParse("100")}},
 	}}}
-	results, err := a.Allocate(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
-		[]*resourceapi.ResourceClaim{claim})
-	fatal.If(t, err)
+	results := fatal.Value(a.Allocate(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
+		[]*resourceapi.ResourceClaim{claim}))(t)
 	for _, r := range results {
 		for _, d := range r.Devices.Results {
 			out = append(out, d.Device)

@@ -202,10 +202,8 @@ func TestGivenBackOnce(t *testing.T) {
 	}
 	taken := func() (upstreams, here bool) {
 		t.Helper()
-		theirs, err := l.manager.ResourceClaims().GatherAllocatedState()
-		fatal.If(t, err)
-		state, err := l.gather()
-		fatal.If(t, err)
+		theirs := fatal.Value(l.manager.ResourceClaims().GatherAllocatedState())(t)
+		state := fatal.Value(l.gather())(t)
 		id := structured.MakeDeviceID(driver, "n", "gpu-0")
 		return theirs.AllocatedDevices.Has(id), state.AllocatedDevices.Has(id)
 	}
@@ -237,9 +235,8 @@ func (e *claimEvents) AddEventHandler(h cache.ResourceEventHandler) (cache.Resou
 func upstreamLedger(t testing.TB, in ...*resourceapi.ResourceSlice) (*Ledger, *claimEvents) {
 	t.Helper()
 	ctx, factory := t.Context(), informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	tracked, err := resourceslicetracker.StartTracker(ctx,
-		resourceslicetracker.Options{SliceInformer: factory.Resource().V1().ResourceSlices()})
-	fatal.If(t, err)
+	tracked := fatal.Value(resourceslicetracker.StartTracker(ctx,
+		resourceslicetracker.Options{SliceInformer: factory.Resource().V1().ResourceSlices()}))(t)
 	for _, s := range in {
 		fatal.If(t, factory.Resource().V1().ResourceSlices().Informer().GetIndexer().Add(s))
 	}
@@ -273,10 +270,8 @@ func TestSharesCountOnce(t *testing.T) {
 	profile := &manager{SharedDRAManager: l.manager, ledger: l}
 	check := func(when string, want ...int64) {
 		t.Helper()
-		view, err := l.View(context.Background())
-		fatal.If(t, err)
-		state, err := profile.ResourceClaims().GatherAllocatedState()
-		fatal.If(t, err)
+		view := fatal.Value(l.View(context.Background()))(t)
+		state := fatal.Value(profile.ResourceClaims().GatherAllocatedState())(t)
 		if got := view.Node("n").used; !slices.Equal(got, want) {
 			t.Errorf("%s, %v thousandths are used, want %v", when, got, want)
 		}

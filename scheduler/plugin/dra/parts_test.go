@@ -282,8 +282,7 @@ func TestClearStale(t *testing.T) {
 				asked = asked || a.GetVerb() == "get"
 				cleared = cleared || a.GetVerb() == "patch" && a.GetSubresource() == "status"
 			}
-			is, err := client.CoreV1().Pods("n").Get(t.Context(), "p", metav1.GetOptions{})
-			fatal.If(t, err)
+			is := fatal.Value(client.CoreV1().Pods("n").Get(t.Context(), "p", metav1.GetOptions{}))(t)
 			left := is.Status.ExtendedResourceClaimStatus
 			if asked != c.asked || cleared != c.cleared || (left != nil) != (c.actual && !c.cleared || c.keeps) {
 				t.Errorf("asked %v, cleared %v; its status names %v", asked, cleared, left)

@@ -34,8 +34,7 @@ func node(name, annotation string, pods ...*v1.Pod) fwk.NodeInfo {
 
 func TestFor(t *testing.T) {
 	text := func(list ...Reservation) string {
-		b, err := json.Marshal(list)
-		fatal.If(t, err)
+		b := fatal.Value(json.Marshal(list))(t)
 		return string(b)
 	}
 	one := Reservation{Owner: "a", Pods: 1, Until: start.Add(time.Minute)}
@@ -116,8 +115,7 @@ func TestKeeps(t *testing.T) {
 		{"of a resource that is not held", gpu, nil, asks(podOf("1", "b"), "8", 0), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			text, err := json.Marshal([]Reservation{c.hold})
-			fatal.If(t, err)
+			text := fatal.Value(json.Marshal([]Reservation{c.hold}))(t)
 			held := node("held", string(text), c.on...).(*framework.NodeInfo)
 			held.Node().Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("8Gi"),
 				"pods": resource.MustParse("10")}
@@ -155,10 +153,8 @@ func TestGiveBack(t *testing.T) {
 			n.Annotations[kube.DefragAnnotation] = c.mark
 		}
 		client := fake.NewClientset(n)
-		_, err := GiveBack(t.Context(), client, []*v1.Node{n}, func(until time.Time) bool { return start.After(until) })
-		fatal.If(t, err)
-		got, err := client.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
-		fatal.If(t, err)
+		fatal.Value(GiveBack(t.Context(), client, []*v1.Node{n}, func(until time.Time) bool { return start.After(until) }))(t)
+		got := fatal.Value(client.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{}))(t)
 		if _, marked := got.Annotations[kube.DefragAnnotation]; marked != c.marked || got.Spec.Unschedulable != c.stays {
 			t.Errorf("%s: marked %v and cordoned %v", name, marked, got.Spec.Unschedulable)
 		}

@@ -208,8 +208,7 @@ func TestSeen(t *testing.T) {
 func TestOvercommitsCount(t *testing.T) {
 	l, _ := bed(t)
 	set.Register()
-	before, err := testutil.GetCounterMetricValue(overcommits)
-	fatal.If(t, err)
+	before := fatal.Value(testutil.GetCounterMetricValue(overcommits))(t)
 	l.set(bound(pod("a", "other", 1, "cpu", "3")), true)
 	l.set(bound(pod("b", "other", 2, "memory", "1Gi")), false)
 	l.set(bound(pod("c", "ours", 3, "cpu", "2")), false)

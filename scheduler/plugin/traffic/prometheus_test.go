@@ -101,9 +101,7 @@ func TestMeasuredTraffic(t *testing.T) {
 
 func ignoredCount(t *testing.T, why ignored) float64 {
 	t.Helper()
-	n, err := testutil.GetCounterMetricValue(ignoredSamples.WithLabelValues(string(why)))
-	fatal.If(t, err)
-	return n
+	return fatal.Value(testutil.GetCounterMetricValue(ignoredSamples.WithLabelValues(string(why))))(t)
 }
 
 // What is measured between two large workloads is a small part for each pair of their pods. It counts nevertheless.

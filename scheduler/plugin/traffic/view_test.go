@@ -57,8 +57,7 @@ func newWorld(t testing.TB, log klog.Logger, nodes int) *world {
 func newWorldOf(t testing.TB, c Config, log klog.Logger, nodes int) *world {
 	t.Helper()
 	fatal.If(t, c.Default())
-	v, err := newView(c, t.Name(), log, testclock.NewFakeClock(time.Unix(1e9, 0)))
-	fatal.If(t, err)
+	v := fatal.Value(newView(c, t.Name(), log, testclock.NewFakeClock(time.Unix(1e9, 0))))(t)
 	w := &world{late: map[types.UID]bool{}, view: v}
 	for range nodes {
 		w.join(string("abc"[len(w.nodes)%3]), fmt.Sprint("rack-", len(w.nodes)/3%2))

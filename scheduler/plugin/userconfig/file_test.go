@@ -13,7 +13,6 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 )
 
 const header = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -30,8 +29,7 @@ func file(t *testing.T, content string) string {
 // What it refuses is the user's fault.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"full.yaml", "smallest.yaml"} {
-		b, err := os.ReadFile(filepath.Join("..", "..", "server", "testdata", name))
-		fatal.If(f, err)
+		b := fatal.Value(os.ReadFile(filepath.Join("..", "..", "server", "testdata", name)))(f)
 		f.Add(b)
 	}
 	f.Add([]byte(header))
@@ -45,8 +43,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		text, err := file.YAMLFor("/given")
-		fatal.If(t, err)
+		text := fatal.Value(file.YAMLFor("/given"))(t)
 		again, err := parse("f", text)
 		if err != nil || again.Kubeconfig() != "/given" || !slices.Equal(again.SchedulerNames(), file.SchedulerNames()) {
 			t.Fatalf("not the same after a round trip: %v\n%s", err, text)
@@ -83,10 +80,8 @@ func TestRead(t *testing.T) {
 // Profiling is off unless the file turns it on.
 func TestFileTurnsProfilingOff(t *testing.T) {
 	for text, want := range map[string]bool{"": false, "enableProfiling: false\n": false, "enableProfiling: true\n": true} {
-		f, err := parse("f", []byte(header+text))
-		fatal.If(t, err)
-		y, err := f.YAMLFor("/given")
-		fatal.If(t, err)
+		f := fatal.Value(parse("f", []byte(header+text)))(t)
+		y := fatal.Value(f.YAMLFor("/given"))(t)
 		var k schedulerconfig.KubeSchedulerConfiguration
 		fatal.If(t, yaml.UnmarshalStrict(y, &k))
 		if k.EnableProfiling == nil || *k.EnableProfiling != want {
@@ -146,10 +141,8 @@ func TestElection(t *testing.T) {
 		"leaderElection: {leaderElect: false}\n": {false, LeaseName},
 		"leaderElection: {leaderElect: true, resourceName: mine}\n": {true, "mine"},
 	} {
-		f, err := parse("f", []byte(header+text))
-		fatal.If(t, err)
-		y, err := f.YAMLFor("")
-		fatal.If(t, err)
+		f := fatal.Value(parse("f", []byte(header+text)))(t)
+		y := fatal.Value(f.YAMLFor(""))(t)
 		var k schedulerconfig.KubeSchedulerConfiguration
 		fatal.If(t, yaml.UnmarshalStrict(y, &k))
 		if f.Elects() != want.elects || k.LeaderElection.ResourceName != want.lease {
@@ -193,7 +186,7 @@ func TestOutdated(t *testing.T) {
 		name, text string
 		want       []string
 	}{
-		{"the plugins of v1beta2", golden.Read(t, "v1beta2.yaml"), []string{"its apiVersion is kubescheduler.config.k8s.io/v1beta2, and " + v1 +
+		{"the plugins of v1beta2", fatal.ReadGolden(t, "v1beta2.yaml"), []string{"its apiVersion is kubescheduler.config.k8s.io/v1beta2, and " + v1 +
 			"v1 has no plugins NodeResourcesLeastAllocated (now NodeResourcesFit with the scoringStrategy LeastAllocated), " +
 			"NodeResourcesMostAllocated (now"}},
 		{"v1beta3", strings.Replace(header, "/v1", "/v1beta3", 1) +

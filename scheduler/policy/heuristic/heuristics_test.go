@@ -29,8 +29,7 @@ func node(size, cpu, mem int64) *cluster.Node {
 }
 
 func named(t *testing.T, name string) policy.Policy {
-	h, err := Find(name)
-	fatal.If(t, err)
+	h := fatal.Value(Find(name))(t)
 	return h.New(policy.Setting{})
 }
 
@@ -287,8 +286,7 @@ func TestGPUPoliciesRememberRight(t *testing.T) {
 
 // The random policy puts a share on any device with room, and on no other.
 func TestRandomDevices(t *testing.T) {
-	h, err := Find("random")
-	fatal.If(t, err)
+	h := fatal.Value(Find("random"))(t)
 	p, n := h.New(policy.Setting{Seed: 1}), policytest.GPUNode(64_000, 3)
 	n.GPUs[1] = 800
 	var seen cluster.DeviceSet
@@ -344,8 +342,7 @@ func TestPWRMixedWithFGD(t *testing.T) {
 		{Requests: policytest.Whole(1), Count: 1}})}
 	pod := &cluster.Pod{Requests: policytest.Share(400)}
 	scores := func(name string) []float32 {
-		h, err := Find(name)
-		fatal.If(t, err)
+		h := fatal.Value(Find(name))(t)
 		if h.New(setting).Name() != name || !h.TypicalPods && name != "pwr" {
 			t.Errorf("%+v", h)
 		}
@@ -357,8 +354,7 @@ func TestPWRMixedWithFGD(t *testing.T) {
 			t.Errorf("node %d: %v, want %v", i, mixed[i], want)
 		}
 	}
-	h, err := Find("pwr+fgd:0.25")
-	fatal.If(t, err)
+	h := fatal.Value(Find("pwr+fgd:0.25"))(t)
 	if got, want := policy.Devices(h.New(setting), s.Nodes[1], pod), NewFGD(setting.Typical).Devices(s.Nodes[1], pod); got != want {
 		t.Errorf("devices %b, FGD's are %b", got, want)
 	}
@@ -378,8 +374,7 @@ func TestNetworkWithPower(t *testing.T) {
 	pod := &cluster.Pod{Requests: policytest.Whole(1)}
 	var scores [][]float32
 	for _, name := range []string{"power+gpu-gnn:0", "power+gpu-gnn:1000"} {
-		h, err := Find(name)
-		fatal.If(t, err)
+		h := fatal.Value(Find(name))(t)
 		if h.Network != "gpu-gnn" || !h.TypicalPods || h.RandomTies {
 			t.Errorf("%+v", h)
 		}
@@ -413,8 +408,7 @@ func TestPowerFirst(t *testing.T) {
 		{Requests: policytest.Whole(1), Count: 1}})}
 	pod := &cluster.Pod{Requests: policytest.Whole(1)}
 	scores := func(name string) []float32 {
-		h, err := Find(name)
-		fatal.If(t, err)
+		h := fatal.Value(Find(name))(t)
 		return slices.Clone(policytest.Scores(t, h.New(setting), s, pod, policytest.Rows(4)))
 	}
 	network := scores("power+gpu-gnn:0")
@@ -485,8 +479,7 @@ func TestGreedyGoesByExpectedUsage(t *testing.T) {
 		return n
 	}
 	s := cluster.Snapshot{Nodes: []*cluster.Node{machine(100), machine(40)}}
-	energy, err := objective.Parse("energy")
-	fatal.If(t, err)
+	energy := fatal.Value(objective.Parse("energy"))(t)
 	scores := make([]float32, 2)
 	fatal.If(t, (&greedy{objective: energy}).Score(&s, &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000}}, []int32{0, 1},
 		scores))

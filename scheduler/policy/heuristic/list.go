@@ -1,7 +1,11 @@
+// Package heuristic holds the policies that follow a fixed rule instead of learned weights: a file
+// for each family, and the list of all of them in list.go. Add a heuristic by writing it beside its
+// like and naming it in that list.
 package heuristic
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -12,6 +16,7 @@ import (
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/policy/partition"
+	"gnnsched/scheduler/policy/supply"
 )
 
 // list holds the heuristics in the order of tables and help texts. The first heuristic for any
@@ -260,6 +265,113 @@ func (r *inTurn) Score(s *cluster.Snapshot, _ *cluster.Pod, candidates []int32, 
 	}
 	if best := policy.Best(scores); best >= 0 {
 		r.next = (int(candidates[best]) + 1) % nodes
+	}
+	return nil
+}
+
+// Heuristic describes a policy that needs no checkpoint file: how users call it, how it is made, and the
+// traits that simulator, trainer and plugin must know.
+type Heuristic struct {
+	Name  string                             // in flags, configuration files and tables; also its Policy's Name
+	About string                             // a few words for help texts
+	New   func(policy.Setting) policy.Policy // makes a policy for one episode or one scheduler profile
+
+	// GPU marks heuristics for clusters with GPUs.
+	GPU bool
+	// Usage marks heuristics that score by measured usage, and by requests where nothing is measured.
+	Usage bool
+	// TypicalPods marks heuristics that need Setting.Typical. A scheduler must count the arriving
+	// pods for them.
+	TypicalPods bool
+	// Kinds marks heuristics that need cluster.Snapshot.Demand. A scheduler must count its pods for them.
+	Kinds bool
+	// Network names the shipped network that the policy runs; empty for none. A scheduler begins with the
+	// typical pods of its training.
+	Network string
+	// RandomTies marks heuristics that choose at random among tied best nodes, as kube-scheduler
+	// does. The others take the first of them.
+	RandomTies bool
+	// NotImitable says why no network can be trained to imitate the heuristic. It is empty if one
+	// can.
+	NotImitable string
+}
+
+// Reasons for Heuristic.NotImitable.
+const (
+	// hasState is for policies whose choice depends on more than the cluster's state.
+	hasState = "it chooses by a state of its own, which a network does not see and --resume does not restore"
+	// needsGPUs is for policies for clusters with GPUs.
+	needsGPUs = "it scores GPUs only; gnntrain gpu trains networks for GPU clusters, and begins with fgd"
+)
+
+// family is a group of heuristics whose names end in a parameter, such as "greedy:balance".
+type family struct {
+	prefix    string                                    // of the names
+	parameter string                                    // the parameter's placeholder in messages
+	about     string                                    // a few words for help texts
+	make      func(parameter string) (Heuristic, error) // makes the heuristic of a parameter
+}
+
+// fixed returns a constructor of a policy without state, which all episodes may share.
+func fixed(p policy.Policy) func(policy.Setting) policy.Policy {
+	return func(policy.Setting) policy.Policy { return p }
+}
+
+// The rules that keep room for pods which few nodes serve. They know the kinds of pods that have arrived (cluster.Demand); where nobody
+// counts them they are linear.
+var (
+	price = Heuristic{
+		Name: "price", About: "a node whose room the pods that arrive need least, by how many they are and how little room is left for them",
+		New:   func(policy.Setting) policy.Policy { return supply.New("price", &byArrivals{}) },
+		Kinds: true, NotImitable: hasState,
+	}
+	reserve = Heuristic{
+		Name: "reserve", About: "a node that serves the fewest of those kinds of pods which not every node serves; of equal ones, linear's",
+		New:   func(policy.Setting) policy.Policy { return &reserved{linear: linear.Tuned("linear")} },
+		Kinds: true, NotImitable: hasState,
+	}
+)
+
+// byArrivals is the prices of the rule price. A place for pods of a kind costs
+//
+//	π = nodes / 5 · arrived / (1 + free places)²
+//
+// with arrivals as a share of all: about what it adds to the sum over the kinds of arrived / (1 + free places) if the place is lost. The
+// factor makes prices about as large as the networks' on clusters of all sizes.
+type byArrivals struct{ prices []float64 }
+
+// Prices implements supply.Pricer.
+func (p *byArrivals) Prices(_ *cluster.Snapshot, t *supply.Table) ([]float64, error) {
+	p.prices = p.prices[:0]
+	arrived := each.Sum(t.Kinds, func(k *cluster.Kind) float64 { return k.Arrived })
+	for i, k := range t.Kinds {
+		free := 1 + t.Totals[i].Free
+		p.prices = append(p.prices, t.Nodes/5*k.Arrived/max(arrived, 1)/(free*free))
+	}
+	return p.prices, nil
+}
+
+// reserved is the rule reserve.
+type reserved struct {
+	linear policy.Policy
+	supply supply.Table
+}
+
+// Name implements policy.Policy.
+func (*reserved) Name() string { return reserve.Name }
+
+// Score implements policy.Policy.
+func (p *reserved) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
+	if err := p.linear.Score(s, pod, candidates, scores); err != nil || s.Demand == nil {
+		return err
+	}
+	p.supply.Sync(s)
+	low, high := float32(math.Inf(1)), float32(math.Inf(-1))
+	for _, v := range scores {
+		low, high = min(low, v), max(high, v)
+	}
+	for i, v := range candidates {
+		scores[i] -= (high - low + 1) * float32(p.supply.Special(v))
 	}
 	return nil
 }

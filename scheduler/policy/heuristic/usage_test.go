@@ -1,6 +1,7 @@
 package heuristic_test
 
 import (
+	"fmt"
 	"testing"
 
 	"gnnsched/internal/cluster"
@@ -136,4 +137,30 @@ func TestPeaks(t *testing.T) {
 	if got := policytest.Scores(t, heuristic.Peaks{}, s, pod(cluster.Resources{MilliCPU: 100}, cluster.Resources{}), []int32{1}); got[0] != 100 {
 		t.Errorf("the only candidate has %v", got[0])
 	}
+}
+
+// Heuristics are found by the names that flags and configuration files use.
+func ExampleFind() {
+	small := &cluster.Node{Name: "small", Allocatable: cluster.Resources{MilliCPU: 4000, Memory: 16 << 30, Pods: 110}}
+	large := &cluster.Node{Name: "large", Allocatable: cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110}}
+	snapshot := &cluster.Snapshot{Nodes: []*cluster.Node{small, large}}
+	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 4 << 30, Pods: 1}}
+	for _, name := range []string{"kube-scheduler", "best-fit", "greedy:pack"} {
+		h, err := heuristic.Find(name)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		p := h.New(policy.Setting{Seed: 1})
+		scores := make([]float32, 2)
+		if err := p.Score(snapshot, pod, []int32{0, 1}, scores); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%-15s %-6s ties at random: %v\n", name, snapshot.Nodes[policy.Best(scores)].Name, h.RandomTies)
+	}
+	// Output:
+	// kube-scheduler  large  ties at random: true
+	// best-fit        small  ties at random: true
+	// greedy:pack     small  ties at random: true
 }

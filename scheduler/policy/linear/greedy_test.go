@@ -14,8 +14,7 @@ import (
 )
 
 func greedy(t rapid.TB, name string) policy.Policy {
-	h, err := heuristic.Find(name)
-	fatal.If(t, err)
+	h := fatal.Value(heuristic.Find(name))(t)
 	return h.New(policy.Setting{})
 }
 
@@ -23,8 +22,7 @@ func greedy(t rapid.TB, name string) policy.Policy {
 func TestLinearZonesIsGreedy(t *testing.T) {
 	weights := make([]float64, len(linear.Features))
 	weights[9] = 1
-	p, err := linear.New("x", weights)
-	fatal.If(t, err)
+	p := fatal.Value(linear.New("x", weights))(t)
 	var s cluster.Snapshot
 	for i, zone := range []string{"a", "a", "b", "b", "c", ""} {
 		n := &cluster.Node{Zone: zone, Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, Pods: 110}}
@@ -46,8 +44,7 @@ func TestLinearZonesIsGreedy(t *testing.T) {
 func TestLinearBalanceIsGreedy(t *testing.T) {
 	weights := make([]float64, len(linear.Features))
 	weights[0] = 1
-	p, err := linear.New("x", weights)
-	fatal.If(t, err)
+	p := fatal.Value(linear.New("x", weights))(t)
 	rapid.Check(t, func(t *rapid.T) {
 		var s cluster.Snapshot
 		var rows []int32

@@ -8,9 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
+	"gnnsched/scheduler/policy/policytest"
 )
 
 // The features of two nodes are computed by hand.
@@ -58,8 +60,7 @@ func TestEnergyFeature(t *testing.T) {
 	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Pods: 1}}
 	weights := make([]float64, len(Features))
 	weights[energyFeature] = 1
-	p, err := New("energy", weights)
-	fatal.If(t, err)
+	p := fatal.Value(New("energy", weights))(t)
 	scores := make([]float32, 2)
 	fatal.If(t, p.Score(s, pod, []int32{0, 1}, scores))
 	if want := []float32{-(28 - 5) / 200., -20 / 200.}; math.Abs(float64(scores[0]-want[0])) > 1e-6 ||
@@ -113,8 +114,7 @@ func TestLinearFile(t *testing.T) {
 	want.Tuning = &Tuning{Command: "gnnsched tune", Version: "v", Scenario: "family", Seed: 3, Generations: 16, HeldOut: &HeldOut{
 		FirstSeed: 1, Episodes: 20, Means: map[string]map[string]float64{"tuned": {"cost": 0.5}},
 	}}
-	text, err := json.Marshal(want)
-	fatal.If(t, err)
+	text := fatal.Value(json.Marshal(want))(t)
 	again, err := parse(text)
 	if err != nil || again.Name() != "linear" {
 		t.Fatal(again, err)
@@ -208,8 +208,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := json.Marshal(l)
-		fatal.If(t, err)
+		again := fatal.Value(json.Marshal(l))(t)
 		if _, err := parse(again); err != nil {
 			t.Fatalf("%s: %v", again, err)
 		}
@@ -224,4 +223,29 @@ func TestParseRefusesNothing(t *testing.T) {
 			t.Errorf("%s: %+v", text, p)
 		}
 	}
+}
+
+// A reading has the features and the weights that make the score of the last decision.
+func TestReading(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom(append(TunedNames(), "rule")).Draw(t, "policy")
+		p := Rule()
+		if name != "rule" {
+			p = Tuned(name)
+		}
+		s, pod := policytest.DrawSnapshot(t), &cluster.Pod{Requests: policytest.DrawRequests(t)}
+		rows := policytest.DrawCandidates(t, len(s.Nodes))
+		scores := policytest.Scores(t, p, s, pod, rows)
+		for i, want := range scores {
+			r := p.Reading(s, pod, rows, i)
+			sum, size := 0.0, 1.0
+			for j, x := range r.Features {
+				sum += float64(x) * float64(r.Weights[j])
+				size += math.Abs(float64(x) * float64(r.Weights[j]))
+			}
+			if math.Abs(sum-float64(want)) > 1e-5*size {
+				t.Fatalf("candidate %d: the reading gives %v, the score is %v", i, sum, want)
+			}
+		}
+	})
 }

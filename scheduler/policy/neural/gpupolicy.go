@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
@@ -13,30 +14,29 @@ import (
 	"gnnsched/scheduler/policy"
 )
 
-// GPUPolicy scores with a network on the graph of GPU nodes. The score of a placement is the
-// value of the node before it minus its value after it, both within the present cluster: the network's
-// value, minus what the node is worth to the reserve for pods that only some nodes can serve. A share of a device goes to the device
+// GPUPolicy scores by values of GPU nodes, which are costs: those of a network on the graph of GPU nodes, or the devices that stay idle
+// (NewFill). The score of a placement is the value of the node before it minus its value after it, both within the present cluster, and
+// minus what the node is worth to the reserve for pods that only some nodes can serve. A share of a device goes to the device
 // with the highest score, the first of tied ones.
 //
-// The policy keeps the embedding of every state that a node has been in; nodes in the same state
-// share it. Since only one node changes between two decisions, a decision mostly looks up
-// embeddings and adds up dot products.
+// The policy keeps every state that a node has been in; nodes in the same state share it. Since only one node changes between two
+// decisions, a decision mostly looks up states. For a network it then adds up dot products.
 type GPUPolicy struct {
 	name    string
 	encoder *encode.Stars
-	session *infer.NodeSession
+	values  valuer
 	reserve *encode.Reserve // prices at the decision
-	psi     []float32       // the network's embedding of the present cluster
-	node    graph.GPUNode
-	perWatt float64     // price of a watt, in devices, if all devices are idle; 0: power does not count
-	watt    float32     // price of a watt at the decision
-	expired func() bool // whether the decision's deadline has passed; nil: there is none
-	now     int64       // number of the decision, from 1
+	node    graph.GPUNode   // scratch
+	perWatt float64         // price of a watt, in devices, if all devices are idle; 0: power does not count
+	watt    float32         // price of a watt at the decision
+	expired func() bool     // whether the decision's deadline has passed; nil: there is none
+	now     int64           // number of the decision, from 1
 
 	powerFirst bool      // power decides, and the network breaks ties
 	exact      []float64 // scores of the candidates then
 
-	states     gpuStates
+	ids        map[state]int32
+	states     []worth
 	placements cluster.Cache[placement]
 	after      []int32 // states after placements
 }
@@ -54,18 +54,25 @@ const (
 )
 
 func newGPU(name string, net *infer.Network, typical *fragmentation.Typical) *GPUPolicy {
-	p := &GPUPolicy{
-		name: name, encoder: encode.NewStars(net.Layout(), typical), session: net.Actor(), psi: make([]float32, net.Width()),
-	}
-	p.states.width = net.Width()
+	return newValued(name, net.Layout(), typical, &embeddings{session: net.Actor(), psi: make([]float32, net.Width())})
+}
+
+// NewFill returns a policy that values a node by the devices that are idle once pods of the workload, in random order, have filled it. The
+// typical pods are nil if they are not known.
+func NewFill(name string, typical *fragmentation.Typical) *GPUPolicy {
+	return newValued(name, feature.DefaultGPU(), typical, newFiller(typical))
+}
+
+func newValued(name string, layout *feature.Layout, typical *fragmentation.Typical, values valuer) *GPUPolicy {
+	p := &GPUPolicy{name: name, encoder: encode.NewStars(layout, typical), values: values}
 	p.forget()
 	return p
 }
 
 // forget drops all states.
 func (p *GPUPolicy) forget() {
-	p.states.clear()
-	p.after = p.after[:0]
+	p.values.forget()
+	p.ids, p.states, p.after = map[state]int32{}, p.states[:0], p.after[:0]
 	p.placements.Clear()
 }
 
@@ -88,6 +95,9 @@ const powerFirstWatt = 1e6
 // is taken, so that fewer nodes are awake. On the openb list default, 0.03 drew 853.5 kW, 0.1 854.0, 0.3
 // 854.8, and scores that were not rounded 854.6.
 const powerTie = 0.03
+
+// IdleShare returns the idle fraction of the devices of the cluster in the last Score, 0 to 1.
+func (p *GPUPolicy) IdleShare() float64 { return p.encoder.IdleShare() }
 
 // Name implements policy.Policy.
 func (p *GPUPolicy) Name() string { return p.name }
@@ -137,13 +147,13 @@ func (p *GPUPolicy) rank(scores []float32) {
 	}
 }
 
-// begin embeds the cluster for a new decision.
+// begin prices the cluster for a new decision.
 func (p *GPUPolicy) begin(s *cluster.Snapshot) {
-	if p.states.len() > maxStates || len(p.after) > maxAfter {
+	if len(p.states) > maxStates || len(p.after) > maxAfter {
 		p.forget()
 	}
 	p.now++
-	p.session.Cluster(p.psi, p.encoder.Features(s.Nodes))
+	p.values.begin(p.encoder.Features(s.Nodes))
 	p.reserve = p.encoder.Reserve()
 	p.watt = float32(p.perWatt * p.encoder.IdleShare())
 }
@@ -177,13 +187,17 @@ func (p *GPUPolicy) Reading(s *cluster.Snapshot, pod *cluster.Pod, candidates []
 	if !e.Valid(n) {
 		return nil
 	}
-	on := n.ChooseDevices(pod.Requests)
-	if policy.Ways(n, pod.Requests) != 0 {
-		on = p.Devices(n, pod)
+	r := &policy.Reading{Kind: policy.ValueReading,
+		Features: policy.Numbers{float32(p.value(e.Value.before)), float32(p.lowestAfter(&e.Value))}}
+	if network, is := p.values.(*embeddings); is {
+		on := n.ChooseDevices(pod.Requests)
+		if policy.Ways(n, pod.Requests) != 0 {
+			on = p.Devices(n, pod)
+		}
+		before, after := p.encoder.Vertex(n, cluster.Resources{}, 0), p.encoder.Vertex(n, pod.Requests, on)
+		r.Features = append(r.Features, infer.StepReading(&before, &after, network.psi)...)
 	}
-	before, after := p.encoder.Vertex(n, cluster.Resources{}, 0), p.encoder.Vertex(n, pod.Requests, on)
-	return &policy.Reading{Kind: policy.ValueReading, Features: append([]float32{float32(p.value(e.Value.before)),
-		float32(p.lowestAfter(&e.Value))}, infer.StepReading(&before, &after, p.psi)...)}
+	return r
 }
 
 // Devices implements policy.DeviceChooser, for the cluster of the last call of Score. Before the
@@ -203,31 +217,35 @@ func (p *GPUPolicy) Devices(n *cluster.Node, pod *cluster.Pod) (on cluster.Devic
 }
 
 // state returns the number of the state of n after a pod that requests r is placed on the devices.
-// It embeds a state that is new.
 func (p *GPUPolicy) state(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) int32 {
-	state := stateOf(n, r, on)
-	state.access = p.encoder.Access(n)
-	id, embedding := p.states.find(state)
-	if embedding != nil {
+	s := stateOf(n, r, on)
+	s.access = p.encoder.Access(n)
+	p.values.narrow(&s)
+	id, known := p.ids[s]
+	if !known {
+		id = int32(len(p.states))
+		p.ids[s] = id
 		p.encoder.Node(&p.node, n, r, on)
-		p.session.Node(embedding, &p.node)
-		p.states.held[id] = p.encoder.Held()
-		p.states.watts[id] = float32(cluster.WattsAfter(n, r, on))
+		p.values.add(&s, &p.node)
+		p.states = append(p.states, worth{held: p.encoder.Held(), watts: float32(cluster.WattsAfter(n, r, on))})
 	}
 	return id
 }
 
-// value returns the network's value of a state within the present cluster, and what its power costs.
+// value returns the value of a state within the present cluster, minus what it is worth to the reserve, and what its power costs.
 func (p *GPUPolicy) value(id int32) float64 {
-	v := p.states.value(id, p.now, p.psi, p.reserve)
-	if p.powerFirst {
-		return float64(v) + powerFirstWatt*float64(p.states.watts[id])
+	s := &p.states[id]
+	if s.at != p.now {
+		s.value, s.at = p.values.value(id)-float32(p.reserve.Worth(&s.held)), p.now
 	}
-	return float64(v + p.watt*p.states.watts[id])
+	if p.powerFirst {
+		return float64(s.value) + powerFirstWatt*float64(s.watts)
+	}
+	return float64(s.value + p.watt*s.watts)
 }
 
-// gpuState is everything that the network sees of a node.
-type gpuState struct {
+// state is everything that a node's value depends on.
+type state struct {
 	free, allocatable cluster.Resources
 	model             string
 	access            fragmentation.Access
@@ -235,57 +253,55 @@ type gpuState struct {
 }
 
 // stateOf returns the state of n after a pod that requests r is placed on the devices, without its access.
-func stateOf(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) gpuState {
-	s := gpuState{free: n.Free().Minus(r), allocatable: n.Allocatable, model: n.GPUModel}
+func stateOf(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) state {
+	s := state{free: n.Free().Minus(r), allocatable: n.Allocatable, model: n.GPUModel}
 	s.free.Pods, s.free.GPU, s.free.GPUMilli = 0, 0, 0 // rooms describes the GPUs
 	s.rooms = policy.Rooms(n, r, on)
 	return s
 }
 
-// gpuStates numbers states, keeps their embeddings, and keeps their values for one decision.
-type gpuStates struct {
-	width      int
-	ids        map[gpuState]int32
-	embeddings []float32     // states × width
-	held       []encode.Held // by state
-	watts      []float32     // by state
-	values     []float32     // by state, at the decision in computed
-	computed   []int64       // by state; 0: never
+// valuer values the states of nodes, which are numbered from 0.
+type valuer interface {
+	// narrow clears what the value of a state does not depend on.
+	narrow(s *state)
+	// begin begins a decision in a cluster with the given features.
+	begin(cluster []float32)
+	// add takes the state with the next number, of a node that is encoded as g.
+	add(s *state, g *graph.GPUNode)
+	// value returns the value of a state in the cluster of the decision.
+	value(id int32) float32
+	// forget drops all states.
+	forget()
 }
 
-func (s *gpuStates) clear() {
-	s.ids = map[gpuState]int32{}
-	s.embeddings = s.embeddings[:0]
-	s.held = s.held[:0]
-	s.watts = s.watts[:0]
-	s.values = s.values[:0]
-	s.computed = s.computed[:0]
+// embeddings values a state by the dot product of a network's embeddings of the state and of the cluster.
+type embeddings struct {
+	session *infer.NodeSession
+	psi     []float32 // of the present cluster
+	phi     []float32 // states × len(psi)
 }
 
-func (s *gpuStates) len() int { return len(s.ids) }
+func (*embeddings) narrow(*state) {}
 
-// find returns the number of a state. For a new state it also returns the row of embeddings that
-// the caller must fill, which is nil for a known state.
-func (s *gpuStates) find(state gpuState) (id int32, embedding []float32) {
-	id, known := s.ids[state]
-	if known {
-		return id, nil
-	}
-	id = int32(len(s.computed))
-	s.ids[state] = id
-	s.embeddings = slices.Grow(s.embeddings, s.width)[:len(s.embeddings)+s.width]
-	s.held, s.watts = append(s.held, encode.Held{}), append(s.watts, 0)
-	s.values, s.computed = append(s.values, 0), append(s.computed, 0)
-	return id, s.embeddings[int(id)*s.width:][:s.width]
+func (e *embeddings) begin(cluster []float32) { e.session.Cluster(e.psi, cluster) }
+
+func (e *embeddings) add(_ *state, g *graph.GPUNode) {
+	from := len(e.phi)
+	e.phi = slices.Grow(e.phi, len(e.psi))[:from+len(e.psi)]
+	e.session.Node(e.phi[from:], g)
 }
 
-// value returns the dot product of a state's embedding and psi, the embedding of the cluster at
-// decision now, minus what the state is worth to the decision's reserve.
-func (s *gpuStates) value(id int32, now int64, psi []float32, reserve *encode.Reserve) float32 {
-	if s.computed[id] != now {
-		at := int(id) * s.width
-		s.values[id] = infer.Dot(s.embeddings[at:at+s.width], psi) - float32(reserve.Worth(&s.held[id]))
-		s.computed[id] = now
-	}
-	return s.values[id]
+func (e *embeddings) value(id int32) float32 {
+	at := int(id) * len(e.psi)
+	return infer.Dot(e.phi[at:at+len(e.psi)], e.psi)
+}
+
+func (e *embeddings) forget() { e.phi = e.phi[:0] }
+
+// worth holds the parts of a state's value that do not come from the valuer, and the value at one decision.
+type worth struct {
+	held  encode.Held
+	watts float32
+	value float32 // at the decision, minus what the state is worth to the reserve
+	at    int64   // number of the decision; 0: none
 }

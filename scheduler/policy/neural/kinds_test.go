@@ -23,18 +23,14 @@ var variants = []string{"gnn", "dqn", "acgnn", "acdqn"}
 
 func shipped(t *testing.T, variant string) *infer.Network {
 	t.Helper()
-	c, err := checkpoint.Shipped(variant)
-	fatal.If(t, err)
-	net, err := infer.New(c)
-	fatal.If(t, err)
-	return net
+	c := fatal.Value(checkpoint.Shipped(variant))(t)
+	return fatal.Value(infer.New(c))(t)
 }
 
 // muted returns a shipped network with zeros for the weights that read the features of the given names; without names, all features of kinds,
 // so that every place has one price.
 func muted(t *testing.T, variant string, features ...string) *infer.Network {
-	c, err := checkpoint.Shipped(variant)
-	fatal.If(t, err)
+	c := fatal.Value(checkpoint.Shipped(variant))(t)
 	names := feature.List(feature.KindBase.Node)
 	for _, prefix := range []string{"", checkpoint.ActorPrefix} {
 		w := c.Weights[prefix+"node.weight"]
@@ -44,25 +40,20 @@ func muted(t *testing.T, variant string, features ...string) *infer.Network {
 			}
 		}
 	}
-	net, err := infer.New(c)
-	fatal.If(t, err)
-	return net
+	return fatal.Value(infer.New(c))(t)
 }
 
 // worse returns how much more of the cluster waits with one network than with another, at least: the lower end of the 95 % interval, on
 // held-out seeds of a scenario that nothing was trained on.
 func worse(t *testing.T, scenario string, than, with *infer.Network) float64 {
 	t.Helper()
-	s, err := eval.Find(scenario)
-	fatal.If(t, err)
-	env, err := sim.New(s.Config)
-	fatal.If(t, err)
+	s := fatal.Value(eval.Find(scenario))(t)
+	env := fatal.Value(sim.New(s.Config))(t)
 	var differences []float64
 	for seed := uint64(301); seed < 313; seed++ {
 		var waiting [2]float64
 		for i, net := range []*infer.Network{than, with} {
-			o, err := eval.Play(env, seed, neural.New("kinds", net, nil), nil)
-			fatal.If(t, err)
+			o := fatal.Value(eval.Play(env, seed, neural.New("kinds", net, nil), nil))(t)
 			waiting[i] = o.Waiting
 		}
 		differences = append(differences, waiting[1]-waiting[0])
@@ -99,14 +90,11 @@ func TestKindsDecisions(t *testing.T) {
 
 func decides(t *testing.T, variant string) {
 	t.Helper()
-	s, err := eval.Find("scarce-arch")
-	fatal.If(t, err)
-	env, err := sim.New(s.Config)
-	fatal.If(t, err)
+	s := fatal.Value(eval.Find("scarce-arch"))(t)
+	env := fatal.Value(sim.New(s.Config))(t)
 	fatal.If(t, env.Reset(1))
 	net := shipped(t, variant)
-	h, err := heuristic.Find("price")
-	fatal.If(t, err)
+	h := fatal.Value(heuristic.Find("price"))(t)
 	kept, price, others := neural.New("kinds", net, nil), h.New(policy.Setting{}), 0
 	for step := 0; !env.Done() && step < 400; step++ {
 		rows := env.Candidates()

@@ -1,8 +1,12 @@
 package neural
 
 import (
+	"errors"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -10,6 +14,7 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
+	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/policytest"
 )
@@ -17,9 +22,7 @@ import (
 func network(t testing.TB, e checkpoint.Encoder, features ...string) *infer.Network {
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: 32, Features: features},
 		rand.New(rand.NewPCG(1, 2)))
-	n, err := infer.New(c)
-	fatal.If(t, err)
-	return n
+	return fatal.Value(infer.New(c))(t)
 }
 
 // A policy that has scored many snapshots gives the scores of a new policy.
@@ -46,5 +49,169 @@ func TestOrderOfNodesMeansNothing(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			policytest.CheckOrder(t, func() policy.Policy { return New("x", net, nil) })
 		})
+	}
+}
+
+// scale multiplies all weights.
+func scale(c *checkpoint.Checkpoint, by float32) *checkpoint.Checkpoint {
+	for _, w := range c.Weights {
+		for i := range w.Data {
+			w.Data[i] *= by
+		}
+	}
+	return c
+}
+
+// All networks that the program carries and untrained ones pass; those whose passes overflow do not.
+func TestTry(t *testing.T) {
+	for _, name := range checkpoint.ShippedNames() {
+		c := fatal.Value(checkpoint.Shipped(name))(t)
+		if err := Try(c); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		fresh := checkpoint.Random(c.Manifest.Architecture, rand.New(rand.NewPCG(1, 1)))
+		if err := Try(fresh); err != nil {
+			t.Errorf("%s, untrained: %v", name, err)
+		}
+		for _, w := range fresh.Weights {
+			for i := range w.Data {
+				w.Data[i] = 3.4e38
+			}
+		}
+		if err := Try(fresh); !errors.Is(err, ErrFails) {
+			t.Errorf("%s with weights of 3.4e38: %v", name, err)
+		}
+	}
+}
+
+// A network may make the standard decisions and fail in one that a scheduler made.
+func TestTryKept(t *testing.T) {
+	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}
+	network := func(by float32) *checkpoint.Checkpoint {
+		return scale(checkpoint.Random(a, rand.New(rand.NewPCG(3, 3))), by)
+	}
+	by := float32(1)
+	for Try(network(2*by)) == nil {
+		by *= 2
+	}
+	huge := cluster.Resources{MilliCPU: 1 << 50, Memory: 1 << 60, Pods: 1}
+	n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 10, Memory: 1 << 10, Pods: 1}, Requested: huge}
+	pod := &cluster.Pod{Requests: huge}
+	var k Latest
+	k.Keep(Decision{Snapshot: &cluster.Snapshot{Nodes: []*cluster.Node{n, n}}, Pod: pod, Candidates: []int32{0, 1}}, time.Unix(0, 0))
+	if err := Try(network(by), k.Decisions()...); !errors.Is(err, ErrFails) {
+		t.Errorf("%v with weights times %v", err, by)
+	}
+	if err := Try(network(1), k.Decisions()...); err != nil {
+		t.Error(err)
+	}
+}
+
+// The latest decisions are kept, one in ten seconds, on copies of at most 64 nodes that later changes do not reach.
+func TestKept(t *testing.T) {
+	s := &cluster.Snapshot{}
+	var rows []int32
+	for i := range 200 {
+		s.Nodes = append(s.Nodes, &cluster.Node{GPUs: make([]int64, 1), Usage: &cluster.NodeUsage{}})
+		rows = append(rows, int32(i))
+	}
+	var k Latest
+	for second := range 200 {
+		pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: int64(second)}}
+		k.Keep(Decision{Snapshot: s, Pod: pod, Candidates: rows}, time.Unix(int64(second), 0))
+	}
+	s.Nodes[0].GPUs[0], s.Nodes[0].Usage.Wanted = 1, 1
+	seen := map[int64]bool{}
+	for _, d := range k.Decisions() {
+		seen[d.Pod.Requests.MilliCPU] = true
+		first := d.Snapshot.Nodes[0]
+		if len(d.Candidates) != 50 || len(d.Snapshot.Nodes) != 50 || first.GPUs[0] != 0 || first.Usage.Wanted != 0 {
+			t.Errorf("%d candidates of %d nodes, the first %+v", len(d.Candidates), len(d.Snapshot.Nodes), first)
+		}
+	}
+	for second := int64(120); second < 200; second += 10 {
+		if !seen[second] || len(seen) != keptDecisions {
+			t.Errorf("kept %v, not %d", seen, second)
+		}
+	}
+}
+
+// Over random changes of the cluster, bindings and measurements, the features of usage that are kept are to the bit
+// those that are computed anew, split or whole, and the scores are those of a new policy on the whole graph.
+func TestKeptUsageIsExact(t *testing.T) {
+	for _, sets := range [][]string{{"base", "usage"}, {"base", "whole", "usage"}} {
+		net := network(t, checkpoint.GNN, sets...)
+		layout := net.Layout()
+		rapid.Check(t, func(t *rapid.T) {
+			s, serial := policytest.DrawSnapshot(t), 0
+			rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+			old, encoder := New("old", net, nil), encode.New(layout)
+			for range 6 {
+				measureSome(rng, s)
+				pod, candidates := &cluster.Pod{Requests: policytest.DrawRequests(t)}, policytest.DrawCandidates(t, len(s.Nodes))
+				if rng.IntN(2) == 0 {
+					known(pod)
+				}
+				if rng.IntN(3) == 0 {
+					encoder.Encode(s, pod, candidates) // as a learner between two decisions
+				}
+				got := encoder.EncodeSplit(s, pod, candidates)
+				fatal.If(t, got.Validate())
+				whole := encode.New(layout).Encode(s, pod, candidates)
+				width := layout.Split.Width()
+				for i, v := range candidates {
+					if row := layout.Split.Whole(got.SplitX[i*width:(i+1)*width], got.Kept[v].X); !slices.Equal(row, whole.CandidateRow(i)) {
+						t.Fatalf("candidate %d: kept %v, computed anew %v", i, row, whole.CandidateRow(i))
+					}
+				}
+				out := fatal.Value(net.NewSession().Score(whole, nil))(t)
+				kept := policytest.Scores(t, old, s, pod, candidates)
+				policytest.Near(t, kept, policytest.Scores(t, New("new", net, nil), s, pod, candidates))
+				nearWithin(t, kept, out.Scores, 5e-5*largest(whole.CandidateX))
+				policytest.Change(t, s, &serial)
+			}
+		})
+	}
+}
+
+// nearWithin fails the test unless got equals want within a tolerance, relative to scores over 1.
+func nearWithin(t *rapid.T, got, want []float32, tolerance float64) {
+	for i := range want {
+		if math.Abs(float64(got[i]-want[i])) > tolerance*max(1, math.Abs(float64(want[i]))) {
+			t.Fatalf("score %d is %v, want %v", i, got[i], want[i])
+		}
+	}
+}
+
+// largest returns the largest absolute value, at least 1. A pod that is larger than a node has features of thousands, and
+// the order of additions then matters more.
+func largest(x []float32) float64 {
+	most := 1.0
+	for _, v := range x {
+		most = max(most, math.Abs(float64(v)))
+	}
+	return most
+}
+
+// measureSome gives some nodes a new measurement, changes that of others in place as a binding does, and takes that of
+// others away.
+func measureSome(rng *rand.Rand, s *cluster.Snapshot) {
+	s.Now += 100 * rng.Float64()
+	for _, n := range s.Nodes {
+		switch rng.IntN(6) {
+		case 0:
+			n.Usage = measured(rng)
+			n.Usage.At, n.Usage.Known[rng.IntN(cluster.Dimensions)] = s.Now, false
+		case 1:
+			if n.Usage != nil {
+				n.Usage.Missing[rng.IntN(cluster.Dimensions)] += 500
+				n.Usage.Version = cluster.NextVersion()
+			}
+		case 2:
+			n.Usage = nil
+		case 3:
+			n.Usage = measured(rng)
+			n.Usage.Version = 0 // never kept
+		}
 	}
 }

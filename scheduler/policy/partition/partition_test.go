@@ -99,8 +99,7 @@ func TestFragmentation(t *testing.T) {
 
 // A file of values can be read again, and gives the same policy.
 func TestFile(t *testing.T) {
-	b, err := learned().Marshal("again")
-	fatal.If(t, err)
+	b := fatal.Value(learned().Marshal("again"))(t)
 	path := filepath.Join(t.TempDir(), "mine.json")
 	fatal.If(t, os.WriteFile(path, b, 0o600))
 	if got, want := named(t, path, MixOf(nil)), named(t, "value", MixOf(nil)); got.best != want.best {

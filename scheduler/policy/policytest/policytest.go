@@ -10,6 +10,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/stock"
 )
 
 // Scores returns p's scores of the candidates, as if pod fitted on each of them.
@@ -128,4 +129,58 @@ func CheckOrder(t *rapid.T, make func() policy.Policy) {
 		moved[order[i]], expected[order[i]] = place[c], want[i]
 	}
 	Near(t, Scores(t, make(), other, pod, moved), expected)
+}
+
+// DrawProfile draws a valid profile.
+func DrawProfile(t *rapid.T) stock.Profile {
+	weight := func(name string) int64 {
+		return rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 100)).Draw(t, name)
+	}
+	p := stock.Profile{
+		Weights: stock.Weights{
+			Fit: weight("fit"), Balanced: weight("balanced"), Spread: weight("spread"), Taints: weight("taints"),
+			NodeAffinity: weight("node affinity"), PodAffinity: weight("pod affinity"), ImageLocality: weight("image locality"),
+		},
+		Strategy:        rapid.SampledFrom(stock.Strategies).Draw(t, "strategy"),
+		NoDefaultSpread: rapid.Bool().Draw(t, "no default spread"),
+	}
+	for _, r := range drawProfileResources(t, "fit resources") {
+		p.Fit = append(p.Fit, stock.Weighted{Resource: r, Weight: rapid.Int64Range(1, 100).Draw(t, "resource weight")})
+	}
+	p.Balanced = drawProfileResources(t, "balanced resources")
+	if p.Strategy == stock.RequestedToCapacityRatio {
+		at := rapid.Int64Range(0, 40).Draw(t, "first")
+		for at <= 100 {
+			p.Shape = append(p.Shape, stock.Point{Utilization: at, Score: rapid.Int64Range(0, stock.MaxShapeScore).Draw(t, "score")})
+			at += rapid.Int64Range(1, 50).Draw(t, "step")
+		}
+	}
+	return p
+}
+
+// drawProfileResources draws one or more resources in any order.
+func drawProfileResources(t *rapid.T, name string) []stock.Resource {
+	all := rapid.Permutation(stock.Resources).Draw(t, name)
+	return all[:rapid.IntRange(1, len(all)).Draw(t, "of them")]
+}
+
+// GPUNode returns a node with the given thousandths of a CPU and number of devices, on which pods
+// with the given requests run.
+func GPUNode(cpu, devices int64, running ...cluster.Resources) *cluster.Node {
+	n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: cpu, Memory: 1 << 40, GPU: devices, Pods: 100}, GPUs: make([]int64, devices),
+		Version: cluster.NextVersion()}
+	for _, r := range running {
+		n.Add(r)
+	}
+	return n
+}
+
+// Whole returns the requests of a pod for one CPU and whole devices.
+func Whole(devices int64) cluster.Resources {
+	return cluster.Resources{MilliCPU: 1000, GPU: devices, Pods: 1}
+}
+
+// Share returns the requests of a pod for one CPU and a share of a device, in thousandths.
+func Share(milli int64) cluster.Resources {
+	return cluster.Resources{MilliCPU: 1000, GPUMilli: milli, Pods: 1}
 }

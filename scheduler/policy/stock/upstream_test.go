@@ -34,8 +34,7 @@ import (
 // upstream returns kube-scheduler's own framework with the plugins that score requests, configured by the
 // file that we write for the profile: read and validated by upstream's loader.
 func upstream(t rapid.TB, p stock.Profile) framework.Framework {
-	text, err := server.WriteStockConfig(p, "a test")
-	fatal.If(t, err)
+	text := fatal.Value(server.WriteStockConfig(p, "a test"))(t)
 	object, kind, err := scheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -59,10 +58,9 @@ func upstream(t rapid.TB, p stock.Profile) framework.Framework {
 		}
 	}
 	client := fake.NewClientset()
-	f, err := fwkruntime.NewFramework(context.Background(), plugins.NewInTreeRegistry(), &profile,
+	f := fatal.Value(fwkruntime.NewFramework(context.Background(), plugins.NewInTreeRegistry(), &profile,
 		fwkruntime.WithClientSet(client), fwkruntime.WithInformerFactory(informers.NewSharedInformerFactory(client, 0)),
-		fwkruntime.WithSharedDRAManager(noDRA{}))
-	fatal.If(t, err)
+		fwkruntime.WithSharedDRAManager(noDRA{})))(t)
 	return f
 }
 
@@ -135,8 +133,7 @@ func TestSameAsUpstream(t *testing.T) {
 		profiles = append(profiles, rapid.Custom(policytest.DrawProfile).Example(i))
 	}
 	for i, p := range profiles {
-		ours, err := stock.New("p", p)
-		fatal.If(t, err)
+		ours := fatal.Value(stock.New("p", p))(t)
 		their := upstream(t, p)
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {

@@ -19,16 +19,13 @@ import (
 
 func scenario(t testing.TB, name string) sim.Config {
 	t.Helper()
-	s, err := eval.Find(name)
-	fatal.If(t, err)
+	s := fatal.Value(eval.Find(name))(t)
 	return s.Config
 }
 
 func layout(t testing.TB, sets ...string) *feature.Layout {
 	t.Helper()
-	l, err := feature.NewLayout(sets)
-	fatal.If(t, err)
-	return l
+	return fatal.Value(feature.NewLayout(sets))(t)
 }
 
 // arrays returns arrays with room for the given rows of every kind.
@@ -41,9 +38,7 @@ func arrays(n int, w feature.Widths, slots, rows int, graph bool) *vector.Arrays
 
 func open(t testing.TB, c sim.Config, o vector.Options) *vector.Vector {
 	t.Helper()
-	v, err := vector.New(c, o)
-	fatal.If(t, err)
-	return v
+	return fatal.Value(vector.New(c, o))(t)
 }
 
 // In every layout, with one goroutine and with two, a batch shows and does what single environments do.
@@ -97,8 +92,7 @@ type single struct {
 }
 
 func newSingle(t *testing.T, c sim.Config, l *feature.Layout, seed uint64) *single {
-	env, err := sim.New(c)
-	fatal.If(t, err)
+	env := fatal.Value(sim.New(c))(t)
 	fatal.If(t, env.Reset(seed))
 	return &single{env, encode.New(l)}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/history/historytest"
@@ -216,8 +215,7 @@ func beginOf(i int) time.Time { return t0.Add(time.Duration(i) * 2 * time.Hour) 
 // summary returns a record's rows as text, with times in seconds from the begin.
 func summary(t *testing.T, dir string, begin time.Time) (out []string) {
 	t.Helper()
-	r, err := record.Open(dir)
-	fatal.If(t, err)
+	r := fatal.Value(record.Open(dir))(t)
 	sec := func(ms int64) int64 { return ms/1000 - begin.Unix() }
 	pods, err := r.Pods()
 	for _, p := range pods {
@@ -255,17 +253,14 @@ func checkCases(t *testing.T, client *promapi.Client) {
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "r.record")
-			w, err := record.Create(dir, record.Options{})
-			fatal.If(t, err)
+			w := fatal.Value(record.Create(dir, record.Options{}))(t)
 			conf := config(client, w)
 			conf.From, conf.To = beginOf(i), beginOf(i).Add(10*time.Minute)
 			if c.chunk > 0 {
 				conf.Chunk = c.chunk
 			}
 			got, err := Read(t.Context(), conf)
-			if _, err := w.Close(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.Value(w.Close())(t)
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Errorf("%v, want %q", err, c.err)
@@ -294,7 +289,7 @@ func checkCases(t *testing.T, client *promapi.Client) {
 
 // Clusters whose series have other labels, or lack some, give the same record or name the fault.
 func TestCases(t *testing.T) {
-	checkCases(t, clientOf(t, historytest.Play(t, []byte(golden.Read(t, "cases.json")), nil).URL))
+	checkCases(t, clientOf(t, historytest.Play(t, []byte(fatal.ReadGolden(t, "cases.json")), nil).URL))
 }
 
 // A real Prometheus gives the answers of TestCases.

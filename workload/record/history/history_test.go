@@ -70,18 +70,14 @@ func wantNodes() []record.Node {
 func checkRecord(t *testing.T, client *promapi.Client) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "r.record")
-	w, err := record.Create(dir, record.Options{})
-	fatal.If(t, err)
+	w := fatal.Value(record.Create(dir, record.Options{}))(t)
 	got, err := Read(t.Context(), config(client, w))
 	if err != nil || got.Nodes != 2 || got.Pods != 5 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(w.Close())(t)
 	checkRows(t, dir)
-	r, err := record.Open(dir)
-	fatal.If(t, err)
+	r := fatal.Value(record.Open(dir))(t)
 	runs, err := r.Runs()
 	if d := cmp.Diff([]record.Run{{ID: "1", Source: "prometheus", From: ms(0), To: ms(3600), Program: "test"}}, runs,
 		cmpopts.IgnoreFields(record.Run{}, "Missing")); err != nil || d != "" {
@@ -115,8 +111,7 @@ func wantObjects() []record.Object {
 // checkRows compares a record's pods, nodes and samples with the history's.
 func checkRows(t *testing.T, dir string) {
 	t.Helper()
-	r, err := record.Open(dir)
-	fatal.If(t, err)
+	r := fatal.Value(record.Open(dir))(t)
 	pods, err := r.Pods()
 	if d := cmp.Diff(wantPods(), pods, cmpopts.SortSlices(func(a, b record.Pod) bool { return a.UID < b.UID })); err != nil || d != "" {
 		t.Errorf("%v: %s", err, d)
@@ -201,8 +196,7 @@ func TestHistoryIsCutOff(t *testing.T) {
 		if err != nil || earlier.Until.UnixMilli() != ms(c.reached) {
 			t.Fatalf("%s: %+v, %v", c.query, earlier, err)
 		}
-		r, err := record.Open(dir)
-		fatal.If(t, err)
+		r := fatal.Value(record.Open(dir))(t)
 		runs, err := r.Runs()
 		if err != nil || len(runs) != 1 || runs[0].To != ms(c.reached) || !strings.HasPrefix(runs[0].Missing, "affinity") {
 			t.Errorf("%s: runs %+v, %v", c.query, runs, err)
@@ -251,15 +245,12 @@ func TestResumeRefuses(t *testing.T) {
 		"is a record already, and does not say until when it was": {},
 	} {
 		dir := filepath.Join(t.TempDir(), "r.record")
-		w, err := record.Create(dir, record.Options{})
-		fatal.If(t, err)
+		w := fatal.Value(record.Create(dir, record.Options{}))(t)
 		w.Pod(record.Pod{UID: "u"})
 		if run.ID != "" {
 			w.Run(run)
 		}
-		if _, err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(w.Close())(t)
 		if _, err := Resume(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -397,8 +388,7 @@ func TestHistoryErrors(t *testing.T) {
 			w.WriteHeader(answer.status)
 			_, _ = w.Write([]byte(answer.body))
 		}))
-		client, err := promapi.New(promapi.Server{Address: s.URL})
-		fatal.If(t, err)
+		client := fatal.Value(promapi.New(promapi.Server{Address: s.URL}))(t)
 		w, err := record.Create(t.TempDir(), record.Options{})
 		fatal.If(t, err)
 		c := config(client, w)
@@ -418,8 +408,7 @@ func TestHistoryErrors(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer silent.Close()
-	client, err := promapi.New(promapi.Server{Address: silent.URL})
-	fatal.If(t, err)
+	client := fatal.Value(promapi.New(promapi.Server{Address: silent.URL}))(t)
 	defer client.HTTP.CloseIdleConnections()
 	late := config(client, nil)
 	late.Patience = time.Millisecond

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record/history/historytest"
 )
@@ -170,8 +169,7 @@ func program(t *testing.T, name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
-	path, err := filepath.Abs("../../../.cache/prometheus/usr/bin/" + name)
-	fatal.If(t, err)
+	path := fatal.Value(filepath.Abs("../../../.cache/prometheus/usr/bin/" + name))(t)
 	if _, err := os.Stat(path); err != nil {
 		t.Skip("prometheus is not installed: run make prometheus, or install Debian's package")
 	}
@@ -197,8 +195,7 @@ func installed(t *testing.T, past exposition) string {
 	}
 	c := exec.Command(program(t, "prometheus"), "--config.file="+write("c.yml", ""),
 		"--storage.tsdb.path="+data, "--storage.tsdb.retention.time=100y", "--web.listen-address=127.0.0.1:0")
-	log, err := c.StderrPipe()
-	fatal.If(t, err)
+	log := fatal.Value(c.StderrPipe())(t)
 	fatal.If(t, c.Start())
 	t.Cleanup(func() {
 		_ = c.Process.Signal(os.Interrupt)
@@ -228,8 +225,7 @@ func awaitReady(t *testing.T, address string) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	for {
-		r, err := client.Get(address + "/-/ready")
-		fatal.If(t, err)
+		r := fatal.Value(client.Get(address + "/-/ready"))(t)
 		_ = r.Body.Close()
 		if r.StatusCode == http.StatusOK {
 			return
@@ -313,7 +309,7 @@ func (k *tape) check(t *testing.T, file string) {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", " ")
 	fatal.If(t, e.Encode(k.kept))
-	golden.Check(t, file, oneLineASeries(out.String()))
+	fatal.Golden(t, file, oneLineASeries(out.String()))
 }
 
 // oneLineASeries keeps the file of answers short enough to read.
@@ -324,8 +320,7 @@ func oneLineASeries(text string) string {
 
 func clientOf(t *testing.T, url string) *promapi.Client {
 	t.Helper()
-	client, err := promapi.New(promapi.Server{Address: url})
-	fatal.If(t, err)
+	client := fatal.Value(promapi.New(promapi.Server{Address: url}))(t)
 	t.Cleanup(client.HTTP.CloseIdleConnections)
 	return client
 }

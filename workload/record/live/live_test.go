@@ -116,10 +116,8 @@ func as(t *testing.T, b *testbed.Bed, may []rbacv1.PolicyRule, w *record.Writer)
 	t.Helper()
 	config := rest.CopyConfig(b.REST)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return guard{may, next} })
-	client, err := kubernetes.NewForConfig(config)
-	fatal.If(t, err)
-	usage, err := versioned.NewForConfig(config)
-	fatal.If(t, err)
+	client := fatal.Value(kubernetes.NewForConfig(config))(t)
+	usage := fatal.Value(versioned.NewForConfig(config))(t)
 	said := &warnings{}
 	f := observe.NewFollower(observe.Config{Out: w, Now: func() int64 { return time.Now().UnixMilli() }})
 	return New(Config{Client: client, Usage: MetricsAPI(usage), Interval: time.Second, Follower: f, Warn: said.say, Sample: w.Sample}), said
@@ -168,8 +166,7 @@ func newPod(name string) *corev1.Pod {
 func recordPods(ctx context.Context, t *testing.T, b *testbed.Bed) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "r")
-	w, err := record.Create(dir, record.Options{})
-	fatal.If(t, err)
+	w := fatal.Value(record.Create(dir, record.Options{}))(t)
 	r, said := as(t, b, recorder, w)
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -184,15 +181,11 @@ func recordPods(ctx context.Context, t *testing.T, b *testbed.Bed) {
 		Replicas: ptr.To[int32](0), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}, Spec: newPod("web").Spec},
 	}}
-	if _, err := b.Client.AppsV1().ReplicaSets("default").Create(ctx, set, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(b.Client.AppsV1().ReplicaSets("default").Create(ctx, set, metav1.CreateOptions{}))(t)
 	until(ctx, t, "the owner", func() bool { return counts().Owners == "1 ReplicaSets" })
 	pods := b.Client.CoreV1().Pods("default")
 	for _, name := range []string{"stays", "goes", "waits"} {
-		if _, err := pods.Create(ctx, newPod(name), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.Value(pods.Create(ctx, newPod(name), metav1.CreateOptions{}))(t)
 		if name == "waits" {
 			continue
 		}
@@ -207,9 +200,7 @@ func recordPods(ctx context.Context, t *testing.T, b *testbed.Bed) {
 	until(ctx, t, "departures", func() bool { return counts().Ended == 1 && counts().Nodes == 2 })
 	stop()
 	fatal.If(t, <-ended)
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(w.Close())(t)
 	if len(said.said()) > 0 {
 		t.Errorf("with the printed rights it warned: %q", said.said())
 	}
@@ -218,10 +209,8 @@ func recordPods(ctx context.Context, t *testing.T, b *testbed.Bed) {
 
 func checkRecord(t *testing.T, dir, node, gone string) {
 	t.Helper()
-	r, err := record.Open(dir)
-	fatal.If(t, err)
-	pods, err := r.Pods()
-	fatal.If(t, err)
+	r := fatal.Value(record.Open(dir))(t)
+	pods := fatal.Value(r.Pods())(t)
 	var got []string
 	for _, p := range pods {
 		if p.Namespace == "default" {
@@ -253,8 +242,7 @@ var lacking = []string{"nodes and pods.metrics.k8s.io", "cronjobs.batch", "daemo
 // refused checks users without some rights.
 func refused(ctx context.Context, t *testing.T, b *testbed.Bed) {
 	t.Helper()
-	w, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Options{})
-	fatal.If(t, err)
+	w := fatal.Value(record.Create(filepath.Join(t.TempDir(), "r"), record.Options{}))(t)
 	defer w.Close() //nolint:errcheck // nothing is read
 	r, said := as(t, b, narrow, w)
 	running, stop := context.WithCancel(ctx)
@@ -314,8 +302,7 @@ func asking(t *testing.T, anonymise *record.Anonymiser, names ...string) (r *Rec
 // source returns a source that asks a server.
 func source(t *testing.T, url string) Prometheus {
 	t.Helper()
-	client, err := promapi.New(promapi.Server{Address: url})
-	fatal.If(t, err)
+	client := fatal.Value(promapi.New(promapi.Server{Address: url}))(t)
 	t.Cleanup(client.HTTP.CloseIdleConnections)
 	return Prometheus{Ask: client, Now: func() time.Time { return measured }}
 }
@@ -325,8 +312,7 @@ func never(t *testing.T) func() {
 }
 
 func TestPrometheusMeasures(t *testing.T) {
-	names, err := record.NewAnonymiser(make([]byte, 32))
-	fatal.If(t, err)
+	names := fatal.Value(record.NewAnonymiser(make([]byte, 32)))(t)
 	p := source(t, historytest.Server(t, nil).URL)
 	web := []record.Sample{
 		{Time: measured.UnixMilli(), Namespace: "shop", Name: "web", MilliCPU: 500, Memory: 1 << 20},

@@ -197,8 +197,7 @@ func TestCutting(t *testing.T) {
 			return string(out)
 		}
 		file := func(text string, at int) File {
-			o, err := ReadObjects(strings.NewReader(text), "f")
-			fatal.If(t, err)
+			o := fatal.Value(ReadObjects(strings.NewReader(text), "f"))(t)
 			return File{Objects: o, At: int64(at)}
 		}
 		var cut []File

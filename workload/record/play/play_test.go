@@ -189,14 +189,11 @@ func TestNamespaceNote(t *testing.T) {
 func recorded(t *testing.T, nodes ...record.Node) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "a@b.record")
-	w, err := record.Create(dir, record.Options{})
-	fatal.If(t, err)
+	w := fatal.Value(record.Create(dir, record.Options{}))(t)
 	for _, n := range nodes {
 		w.Node(n)
 	}
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(w.Close())(t)
 	return dir
 }
 
@@ -306,9 +303,8 @@ func TestReplayOfRows(t *testing.T) {
 		{Name: "n1", Labels: `{"kubernetes.io/hostname":"n1"}`}, {Name: "n2.lab", Labels: `{"kubernetes.io/hostname":"n2"}`},
 		{Name: "n3", Labels: "["},
 	}
-	got, err := replayOf(pods, hosts, objects,
-		[]record.Run{{From: 10_000, To: 20_000, Missing: "usage"}, {From: 20_000, To: 30_000, Missing: "usage"}})
-	fatal.If(t, err)
+	got := fatal.Value(replayOf(pods, hosts, objects,
+		[]record.Run{{From: 10_000, To: 20_000, Missing: "usage"}, {From: 20_000, To: 30_000, Missing: "usage"}}))(t)
 	if d := cmp.Diff(map[string]string{"n2": "n2.lab"}, got.Hostnames); d != "" {
 		t.Error(d)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/workload/record"
 )
 
@@ -91,11 +90,9 @@ func described(r Rows) string {
 }
 
 func TestRecordOfATrace(t *testing.T) {
-	trace, err := Parse(told(t))
-	fatal.If(t, err)
-	rows, err := trace.Record()
-	fatal.If(t, err)
-	golden.Check(t, "record.txt", described(rows))
+	trace := fatal.Value(Parse(told(t)))(t)
+	rows := fatal.Value(trace.Record())(t)
+	fatal.Golden(t, "record.txt", described(rows))
 }
 
 func TestParseRefuses(t *testing.T) {
@@ -119,8 +116,7 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	greedy, err := Parse(packed(t, `{"version":2,"events":[{"ts":1,"applied_objs":[`+deployment("web", 1<<30, "1")+`]}]}`, nil))
-	fatal.If(t, err)
+	greedy := fatal.Value(Parse(packed(t, `{"version":2,"events":[{"ts":1,"applied_objs":[`+deployment("web", 1<<30, "1")+`]}]}`, nil)))(t)
 	if _, err := greedy.Record(); err == nil || !strings.Contains(err.Error(), "more than 2000000 pods") {
 		t.Errorf("%v", err)
 	}
@@ -129,8 +125,7 @@ func TestParseRefuses(t *testing.T) {
 // Amounts that no cluster has are bounded, and cost no time.
 func TestAbsurdAmounts(t *testing.T) {
 	for amount, want := range map[string]int64{"1e99": 10_000_000, "1e99999999": 10_000_000, "-1e99999999": 0, "1e-99999999": -1, "9E": 10_000_000} {
-		trace, err := Parse(packed(t, `{"version":2,"events":[{"ts":1,"applied_objs":[`+deployment("web", 1, amount)+`]}]}`, nil))
-		fatal.If(t, err)
+		trace := fatal.Value(Parse(packed(t, `{"version":2,"events":[{"ts":1,"applied_objs":[`+deployment("web", 1, amount)+`]}]}`, nil)))(t)
 		rows, err := trace.Record()
 		if err != nil || len(rows.Notes) != 1 || want >= 0 && rows.Pods[0].MilliCPU != want || want < 0 && len(rows.Pods) > 0 {
 			t.Errorf("%s: %+v, %v", amount, rows, err)
@@ -164,28 +159,24 @@ func TestWrite(t *testing.T) {
 		row(record.KindCronJob, "night", 1000, 0, `{"schedule":"@daily"}`), row(record.KindStatefulSet, "db", 1000, 0, `{"replicas":2}`),
 		row(record.KindAutoscaler, "web", 1000, 0, `{"target":"Deployment/web","replicas":2}`),
 	}
-	out, err := Write(pods, objects, 1_000_000, 1_500_000)
-	fatal.If(t, err)
+	out := fatal.Value(Write(pods, objects, 1_000_000, 1_500_000))(t)
 	again, err := Write(pods, objects, 1_000_000, 1_500_000)
 	if err != nil || !bytes.Equal(out.Trace, again.Trace) {
 		t.Error("the same record makes another trace")
 	}
-	trace, err := Parse(out.Trace)
-	fatal.If(t, err)
+	trace := fatal.Value(Parse(out.Trace))(t)
 	var events []string
 	for _, e := range trace.events {
 		for what, list := range map[string][][]byte{"applied": e.applied, "deleted": e.deleted} {
 			for _, b := range list {
-				text, err := toJSON(b)
-				fatal.If(t, err)
+				text := fatal.Value(toJSON(b))(t)
 				events = append(events, fmt.Sprintf("%d %s %s", e.at, what, text))
 			}
 		}
 	}
 	slices.Sort(events)
-	rows, err := trace.Record()
-	fatal.If(t, err)
-	golden.Check(t, "write.txt", strings.Join(events, "\n")+"\n\n"+strings.Join(out.Notes, "\n")+"\n\n"+described(rows))
+	rows := fatal.Value(trace.Record())(t)
+	fatal.Golden(t, "write.txt", strings.Join(events, "\n")+"\n\n"+strings.Join(out.Notes, "\n")+"\n\n"+described(rows))
 	if d := cmp.Diff([2]int{2, 4}, [2]int{out.Owners, out.Pods}); d != "" {
 		t.Error(d)
 	}

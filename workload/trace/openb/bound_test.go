@@ -85,12 +85,9 @@ func TestBoundHolds(t *testing.T) {
 // On the trace the bound is not trivial: no policy reaches 98%.
 func TestBoundOnTheTrace(t *testing.T) {
 	dir := fatal.OpenB(t)
-	nodes, err := openb.LoadNodes(filepath.Join(dir, openb.NodesFile))
-	fatal.If(t, err)
-	pods, err := openb.LoadPods(openb.PodsFile(dir, "default"))
-	fatal.If(t, err)
-	arrivals, err := openb.Inflate(pods, 1.3, openb.GPUMilli(nodes), 42)
-	fatal.If(t, err)
+	nodes := fatal.Value(openb.LoadNodes(filepath.Join(dir, openb.NodesFile)))(t)
+	pods := fatal.Value(openb.LoadPods(openb.PodsFile(dir, "default")))(t)
+	arrivals := fatal.Value(openb.Inflate(pods, 1.3, openb.GPUMilli(nodes), 42))(t)
 	if b := openb.Bound(nodes, arrivals); b < 0.965 || b > 0.98 {
 		t.Errorf("%v", b)
 	} else {

@@ -51,8 +51,7 @@ func TestMix(t *testing.T) {
 		{mix{named: 1}, counts{1000, 1000, 1000, 1000, 2000}}, // only pods with one device or a share
 		{mix{named: 0.2, multiple: 2, withoutGPU: 2}, counts{2000, 1000, 1000, 2000, 1200}},
 	} {
-		pods, err := x.mix.Apply(rand.New(rand.NewPCG(1, 2)), mixed())
-		fatal.If(t, err)
+		pods := fatal.Value(x.mix.Apply(rand.New(rand.NewPCG(1, 2)), mixed()))(t)
 		var got counts
 		for _, p := range pods {
 			switch {
@@ -217,8 +216,7 @@ func lived(name string, seconds float64) Pod {
 func TestDrawSteadyMeetsItsMeans(t *testing.T) {
 	pods := []Pod{lived("short", 100), lived("long", 900)}
 	const load, gpus, seconds = 0.8, 10_000, 2000
-	s, err := DrawSteady(pods, load, gpus*1000, seconds, 7)
-	fatal.If(t, err)
+	s := fatal.Value(DrawSteady(pods, load, gpus*1000, seconds, 7))(t)
 	near := func(what string, got, want, tolerance float64) {
 		t.Helper()
 		if math.Abs(got-want) > tolerance {
@@ -252,8 +250,7 @@ func TestDrawSteady(t *testing.T) {
 			pods = append(pods, lived("p", float64(rapid.IntRange(0, 500).Draw(t, "seconds"))))
 		}
 		seed, seconds := rapid.Uint64().Draw(t, "seed"), float64(rapid.IntRange(1, 300).Draw(t, "for"))
-		s, err := DrawSteady(pods, 1.05, 20_000, seconds, seed)
-		fatal.If(t, err)
+		s := fatal.Value(DrawSteady(pods, 1.05, 20_000, seconds, seed))(t)
 		if again, _ := DrawSteady(pods, 1.05, 20_000, seconds, seed); !reflect.DeepEqual(s, again) {
 			t.Fatal("the same seed gave another workload")
 		}

@@ -16,23 +16,19 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/workload"
 )
 
 func check(t *testing.T, name string, got any) {
 	t.Helper()
-	b, err := json.MarshalIndent(got, "", " ")
-	fatal.If(t, err)
-	golden.Check(t, name, string(b)+"\n")
+	b := fatal.Value(json.MarshalIndent(got, "", " "))(t)
+	fatal.Golden(t, name, string(b)+"\n")
 }
 
 func TestGolden(t *testing.T) {
-	pods, err := LoadPods("testdata/pods.csv")
-	fatal.If(t, err)
+	pods := fatal.Value(LoadPods("testdata/pods.csv"))(t)
 	check(t, "pods.json", pods)
-	nodes, err := LoadNodes("testdata/nodes.csv")
-	fatal.If(t, err)
+	nodes := fatal.Value(LoadNodes("testdata/nodes.csv"))(t)
 	check(t, "nodes.json", nodes)
 	if got := GPUMilli(nodes); got != 10_000 {
 		t.Errorf("the nodes have %d thousandths of a GPU", got)
@@ -126,8 +122,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestTrace(t *testing.T) {
-	pods, err := LoadPods("testdata/pods.csv")
-	fatal.If(t, err)
+	pods := fatal.Value(LoadPods("testdata/pods.csv"))(t)
 	type row struct {
 		name         string
 		at, lifetime float64
@@ -246,8 +241,7 @@ func TestSample(t *testing.T) {
 
 // The published trace has the published numbers of nodes, GPUs and pods.
 func TestPublishedTrace(t *testing.T) {
-	nodes, err := LoadNodes(fatal.OpenBFile(t, "openb_node_list_gpu_node.csv"))
-	fatal.If(t, err)
+	nodes := fatal.Value(LoadNodes(fatal.OpenBFile(t, "openb_node_list_gpu_node.csv")))(t)
 	cores := each.Sum(nodes, func(n Node) int64 { return n.MilliCPU })
 	if len(nodes) != 1213 || GPUMilli(nodes) != 6_212_000 || cores != 107_018_000 {
 		t.Errorf("%d nodes, %d thousandths of a GPU, %d of a core", len(nodes), GPUMilli(nodes), cores)

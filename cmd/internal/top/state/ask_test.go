@@ -120,8 +120,7 @@ func TestFailuresHideNoPlacement(t *testing.T) {
 	for range 9 {
 		decide(400, "")
 		decide(1, "a")
-		kept, err := l.last(t.Context())
-		fatal.If(t, err)
+		kept := fatal.Value(l.last(t.Context()))(t)
 		placed, numbers := 0, map[uint64]bool{}
 		for _, d := range kept {
 			numbers[d.Number] = true
@@ -180,8 +179,7 @@ func TestSeveralServers(t *testing.T) {
 }
 
 func TestDetailsOfTheCluster(t *testing.T) {
-	s, err := Start(t.Context(), Config{Client: fake.NewClientset(apiNode("a", nil), apiPod("p", "a"), apiPod("q", "b"))})
-	fatal.If(t, err)
+	s := fatal.Value(Start(t.Context(), Config{Client: fake.NewClientset(apiNode("a", nil), apiPod("p", "a"), apiPod("q", "b"))}))(t)
 	defer s.Stop()
 	d := s.Details(Ask{Node: "a", Decisions: true})
 	if d.Node != "a" || len(d.Pods) != 1 || d.Pods[0].Name != "p" {
@@ -348,8 +346,7 @@ func TestEvents(t *testing.T) {
 		}
 		return false, nil, nil
 	})
-	s, err := Start(t.Context(), Config{Client: client, Now: func() time.Time { return now }})
-	fatal.If(t, err)
+	s := fatal.Value(Start(t.Context(), Config{Client: client, Now: func() time.Time { return now }}))(t)
 	defer s.Stop()
 	look := func() (string, error) {
 		d := s.Details(Ask{Events: true})

@@ -386,8 +386,7 @@ func TestUsed(t *testing.T) {
 		selector.Store(r.URL.Query().Get("labelSelector"))
 		fmt.Fprint(w, `{"items": [{"metadata": {"name": "a"}, "usage": {"cpu": "1234567890n", "memory": "2Gi"}}, {"metadata": {"name": "gone"}, "usage": {"cpu": "1"}}]}`)
 	})
-	f, err := List(t.Context(), cfg)
-	fatal.If(t, err)
+	f := fatal.Value(List(t.Context(), cfg))(t)
 	want := Measured{CPU: 1235, Memory: 2 << 30}
 	if got := f.Nodes[0].Used; got == nil || *got != want {
 		t.Errorf("a uses %+v, want %+v", got, want)
@@ -419,8 +418,7 @@ func TestUsedIsFollowed(t *testing.T) {
 	cfg := metricsServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"items": [{"metadata": {"name": "b"}, "usage": {"cpu": "-5", "memory": "1Ki"}}]}`)
 	})
-	s, err := Start(t.Context(), cfg)
-	fatal.If(t, err)
+	s := fatal.Value(Start(t.Context(), cfg))(t)
 	defer s.Stop()
 	eventually(t, s, "b is measured", func(f Frame) bool {
 		return len(f.Nodes) == 2 && f.Nodes[1].Used != nil && *f.Nodes[1].Used == Measured{Memory: 1 << 10}

@@ -85,8 +85,7 @@ func streams(client *fake.Clientset, what string) chan *apiwatch.FakeWatcher {
 func TestSourceFollows(t *testing.T) {
 	client := fake.NewClientset(apiNode("a", nil), apiNode("b", nil), apiPod("p", "a"), apiPod("waits", ""), ended("gone", "a", v1.PodSucceeded))
 	pods, nodes := streams(client, "pods"), streams(client, "nodes")
-	s, err := Start(context.Background(), Config{Client: client})
-	fatal.If(t, err)
+	s := fatal.Value(Start(context.Background(), Config{Client: client}))(t)
 	defer s.Stop()
 	f := s.Frame(All)
 	if f.Totals.Nodes != 2 || f.Totals.Pods.Requested != 1 || f.PendingCount != 1 || f.Pending[0].Name != "waits" ||
@@ -118,8 +117,7 @@ func TestDevicesAreFollowed(t *testing.T) {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}
 	client := fake.NewClientset(apiNode("a", nil), slice, claim)
 	claims := streams(client, "resourceclaims")
-	s, err := Start(context.Background(), Config{Client: client})
-	fatal.If(t, err)
+	s := fatal.Value(Start(context.Background(), Config{Client: client}))(t)
 	defer s.Stop()
 	if got := s.Frame(0).Totals.GPU; got != (Usage{Allocatable: 2000}) {
 		t.Fatalf("first list: %+v", got)
@@ -136,8 +134,7 @@ func TestDevicesAreFollowed(t *testing.T) {
 		forbidden.PrependReactor("list", resource, func(ktesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", errors.New("no"))
 		})
-		s, err := Start(context.Background(), Config{Client: forbidden})
-		fatal.If(t, err)
+		s := fatal.Value(Start(context.Background(), Config{Client: forbidden}))(t)
 		if f := s.Frame(0); f.Lost != nil || len(f.Nodes) != 1 {
 			t.Errorf("without %s: %+v", resource, f)
 		}
@@ -151,10 +148,8 @@ func TestDevicesAreFollowed(t *testing.T) {
 func TestSelectorChoosesNodes(t *testing.T) {
 	client := fake.NewClientset(apiNode("a", map[string]string{"type": "kwok"}), apiNode("b", nil), apiPod("p", "a"), apiPod("q", "b"))
 	cfg := Config{Client: client, Selector: "type=kwok"}
-	once, err := List(context.Background(), cfg)
-	fatal.If(t, err)
-	s, err := Start(context.Background(), cfg)
-	fatal.If(t, err)
+	once := fatal.Value(List(context.Background(), cfg))(t)
+	s := fatal.Value(Start(context.Background(), cfg))(t)
 	defer s.Stop()
 	for _, f := range []Frame{once, s.Frame(0)} {
 		if len(f.Nodes) != 1 || f.Nodes[0].Name != "a" || f.Totals.Pods.Requested != 1 || f.Schedulers[0].Bound != 2 {
@@ -268,8 +263,7 @@ func TestOutage(t *testing.T) {
 		opened <- w
 		return true, w, nil
 	})
-	s, err := Start(context.Background(), Config{Client: client, retry: time.Millisecond})
-	fatal.If(t, err)
+	s := fatal.Value(Start(context.Background(), Config{Client: client, retry: time.Millisecond}))(t)
 	defer s.Stop()
 	before := time.Now()
 	var all []*apiwatch.FakeWatcher // of nodes, pods, slices and claims
@@ -317,10 +311,8 @@ func TestValidate(t *testing.T) {
 func TestStrippingLosesNothing(t *testing.T) {
 	p := apiPod("p", "a")
 	want := podOf(p)
-	once, err := stripPod(p)
-	fatal.If(t, err)
-	twice, err := stripPod(once)
-	fatal.If(t, err)
+	once := fatal.Value(stripPod(p))(t)
+	twice := fatal.Value(stripPod(once))(t)
 	listed := stripList(&v1.PodList{Items: []v1.Pod{*p}}).Items[0]
 	for _, got := range []Pod{once, twice, listed.(*strippedPod).Pod, listed.DeepCopyObject().(*strippedPod).Pod} {
 		if d := cmp.Diff(want, got); d != "" {

@@ -16,7 +16,6 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 )
 
 func nodesOf(m *Model) *nodesScreen              { return m.pages[0].screen.(*nodesScreen) }
@@ -320,8 +319,7 @@ func TestDocumentedKeys(t *testing.T) {
 		parts["keys screen "+name] = "```\n" + s.excerpt() + "```\n"
 	}
 	path := filepath.Join("..", "..", "..", "..", "docs", "reference", "ktop.md")
-	text, err := os.ReadFile(path)
-	fatal.If(t, err)
+	text := fatal.Value(os.ReadFile(path))(t)
 	page := string(text)
 	for name, want := range parts {
 		begin := "<!-- generated: " + name + " -->\n"
@@ -333,5 +331,5 @@ func TestDocumentedKeys(t *testing.T) {
 			t.Errorf("docs/reference/ktop.md has no part %q", name)
 		}
 	}
-	golden.Check(t, filepath.Join("..", path), page)
+	fatal.Golden(t, filepath.Join("..", path), page)
 }

@@ -14,7 +14,6 @@ import (
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/shadow"
 )
@@ -243,13 +242,13 @@ func TestGolden(t *testing.T) {
 		m := model(t, c.cluster, terminal{c.look, c.width, c.height}, c.change)
 		press(m, strings.Fields(c.keys)...)
 		text := ansi.Strip(m.View().Content)
-		golden.Check(t, c.name+".txt", trimmed(text))
+		fatal.Golden(t, c.name+".txt", trimmed(text))
 		if i := strings.IndexFunc(text, func(r rune) bool { return r > 126 }); c.look == ascii && i >= 0 {
 			t.Errorf("%s: %q is not ASCII", c.name, text[i:i+4])
 		}
 	}
-	golden.Check(t, "80x24.ansi", model(t, sample(12, false), terminal{full, 80, 24}, nil).View().Content)
-	golden.Check(t, "no-color.ansi", model(t, sample(12, false), terminal{plain, 80, 24}, nil).View().Content)
+	fatal.Golden(t, "80x24.ansi", model(t, sample(12, false), terminal{full, 80, 24}, nil).View().Content)
+	fatal.Golden(t, "no-color.ansi", model(t, sample(12, false), terminal{plain, 80, 24}, nil).View().Content)
 }
 
 func trimmed(s string) string {

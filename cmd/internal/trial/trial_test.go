@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,11 +13,11 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/web"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/golden"
 	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/cem"
@@ -106,7 +107,7 @@ func TestHeadGolden(t *testing.T) {
 		version: "v1", scenario: eval.Scenario{Name: "made", Config: sim.Config{Objective: objective.Mix{{Term: objective.Pack{}, Weight: 1}}}},
 		profile: p, command: "gnnsched tune stock --free-preferences", judged: comparison(-0.01, 0.001, 2),
 	}
-	golden.Check(t, "head.txt", strings.Replace(h.text(), kuberelease.Scheduler, "1.37", 1))
+	fatal.Golden(t, "head.txt", strings.Replace(h.text(), kuberelease.Scheduler, "1.37", 1))
 }
 
 func brief() config {
@@ -135,8 +136,7 @@ func TestTrain(t *testing.T) {
 	first[0] = 1 // FGD
 	for seed := uint64(1 << 40); seed < 1<<40+60; seed++ {
 		for values, sum := range map[*partition.Values]*float64{v: &ours, partition.Weighted(first): &fgd} {
-			loss, err := c.loss(t.Context(), values, seed)
-			fatal.If(t, err)
+			loss := fatal.Value(c.loss(t.Context(), values, seed))(t)
 			*sum += loss / 60
 		}
 	}
@@ -159,5 +159,44 @@ func TestTrainRefuses(t *testing.T) {
 		if _, _, err := train(t.Context(), c, nil); err == nil {
 			t.Errorf("%+v: no error", c)
 		}
+	}
+}
+
+// The race counts who waits, and shows the first difference once the learned scheduler has reached it.
+func TestRace(t *testing.T) {
+	s, first, err := web.Contest(3, learnedProfile)
+	fatal.If(t, err)
+	if first == nil || first.Decision < 2 || first.Node == first.Other || !strings.HasSuffix(first.Sandbox, fmt.Sprint("&seed=3&at=", first.Decision)) {
+		t.Fatalf("the first difference is %+v", first)
+	}
+	var out, said bytes.Buffer
+	app := ucli.NewApp()
+	app.Writer, app.ErrWriter = &out, &said
+	r := &race{c: ucli.NewContext(app, nil, nil), first: first, sides: []side{{}, {shown: web.Side{Name: learnedProfile}}}}
+	play := func(side, decisions int) *sim.Env {
+		env := fatal.Value(sim.New(s.Config))(t)
+		fatal.If(t, env.Reset(3))
+		for k := 0; k < decisions && !env.Done(); k++ {
+			arrival := env.Next()
+			env.Step(0)
+			r.add(side, env, arrival)
+		}
+		return env
+	}
+	env := play(0, 1000)
+	play(1, first.Decision-1)
+	if r.snapshot().First != nil {
+		t.Errorf("the first difference is shown before: %+v", r.snapshot().First)
+	}
+	r.sides[1].shown.Steps = nil
+	play(1, first.Decision)
+	if r.snapshot().First == nil || strings.Count(said.String(), "They differ first in decision") != 1 {
+		t.Errorf("said %q", &said)
+	}
+	got := r.snapshot().Sides[0]
+	last := got.Steps[len(got.Steps)-1]
+	if want := env.Outcome(); int(last[0]) != want.Arrived || len(got.Waiting) != want.Unscheduled || int(last[2]) != want.Unscheduled ||
+		want.Unscheduled == 0 {
+		t.Errorf("%v at the end, %d wait; want %+v", last, len(got.Waiting), want)
 	}
 }

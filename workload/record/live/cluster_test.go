@@ -1,6 +1,6 @@
-// Package e2e tests the workload packages end to end, on a simulated cluster with a real API
-// server, the real controllers and kwok's nodes.
-package e2e
+// These tests run the workload packages end to end, on a simulated cluster with a real API server, the real controllers and kwok's nodes.
+
+package live_test
 
 import (
 	"context"
@@ -66,8 +66,7 @@ func TestWorkloadOnACluster(t *testing.T) {
 // fillAndClean fills the cluster twice, checks the pods and removes them.
 func fillAndClean(ctx context.Context, t *testing.T, bed *testbed.Bed) {
 	client := bed.Client
-	cleaner, err := cleanup.New(bed.REST)
-	fatal.If(t, err)
+	cleaner := fatal.Value(cleanup.New(bed.REST))(t)
 	nodes, err := cleaner.Nodes(ctx)
 	if err != nil || !nodes.Simulated() {
 		t.Fatalf("nodes %+v, %v: want simulated ones alone", nodes, err)
@@ -81,15 +80,13 @@ func fillAndClean(ctx context.Context, t *testing.T, bed *testbed.Bed) {
 	if err != nil || room.Nodes != 4 || room.Excluded != 1 {
 		t.Fatalf("room %+v, %v: want 4 nodes and the control plane left out", room, err)
 	}
-	plan, err := workload.Generator{
+	plan := fatal.Value(workload.Generator{
 		Seed: 1, Shapes: workload.DefaultShapes(), ReplicasMin: 5, ReplicasMax: 15, Fills: 2,
 		Target: workload.Load{CPU: 0.1, Memory: 0.1, Pods: 0.1}, Capacity: room.Allocatable, Used: room.Used,
-	}.Plan()
-	fatal.If(t, err)
-	sum, err := driver.Run(ctx, driver.Config{
+	}.Plan())(t)
+	sum := fatal.Value(driver.Run(ctx, driver.Config{
 		Client: client, Cleaner: cleaner, Plan: plan, Capacity: room, SchedulerName: "test-binder", RunID: "it",
-	})
-	fatal.If(t, err)
+	}))(t)
 	for i, f := range plan.Fills() {
 		if s := sum.Fills[i]; s.Deployments != f.Deployments || s.Created != f.Pods || s.Bound != f.Pods || s.Pending != 0 {
 			t.Errorf("fill %d: %+v, planned %+v", i+1, s, f)
@@ -108,16 +105,14 @@ func leavesSlowly(ctx context.Context, t *testing.T, client kubernetes.Interface
 		t.Fatal("no pod of the run:", err)
 	}
 	of := pods.Items[0]
-	if _, err := client.CoreV1().Pods(of.Namespace).Create(ctx, &corev1.Pod{
+	fatal.Value(client.CoreV1().Pods(of.Namespace).Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "slow", Labels: map[string]string{
 			workload.LabelManagedBy: workload.ManagedBy, workload.LabelRun: "it",
 		}},
 		Spec: corev1.PodSpec{NodeName: of.Spec.NodeName, Containers: []corev1.Container{{
 			Name: "app", Image: "img", Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 5}}},
 		}}},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))(t)
 }
 
 // lines are the lines of a log.
@@ -152,9 +147,7 @@ func deployOther(ctx context.Context, t *testing.T, client kubernetes.Interface)
 			SchedulerName: "test-binder", Containers: []corev1.Container{{Name: "app", Image: "img"}},
 		}},
 	}}
-	if _, err := client.AppsV1().Deployments("default").Create(ctx, d, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(client.AppsV1().Deployments("default").Create(ctx, d, metav1.CreateOptions{}))(t)
 	return func() {
 		t.Helper()
 		pods, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=mine"})
@@ -197,8 +190,7 @@ func bindAll(ctx context.Context, t *testing.T, client kubernetes.Interface) (st
 // needs.
 func checkPods(ctx context.Context, t *testing.T, client kubernetes.Interface, want int) {
 	t.Helper()
-	pods, err := client.CoreV1().Pods(driver.DefaultNamespace).List(ctx, metav1.ListOptions{})
-	fatal.If(t, err)
+	pods := fatal.Value(client.CoreV1().Pods(driver.DefaultNamespace).List(ctx, metav1.ListOptions{}))(t)
 	for _, p := range pods.Items {
 		if p.Labels[workload.LabelManagedBy] != workload.ManagedBy || p.Labels[workload.LabelRun] != "it" || p.Labels[workload.LabelFill] != "2" {
 			t.Fatalf("pod %s has the labels %v", p.Name, p.Labels)
@@ -213,9 +205,7 @@ func checkPods(ctx context.Context, t *testing.T, client kubernetes.Interface, w
 func clean(ctx context.Context, t *testing.T, client kubernetes.Interface, cleaner *cleanup.Client, checkOther func()) {
 	t.Helper()
 	mine := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}
-	if _, err := client.CoreV1().ConfigMaps(driver.DefaultNamespace).Create(ctx, mine, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(client.CoreV1().ConfigMaps(driver.DefaultNamespace).Create(ctx, mine, metav1.CreateOptions{}))(t)
 	scope := cleanup.Scope{Run: "it"}
 	fatal.If(t, cleaner.Remove(ctx, scope, nil))
 	spaces, err := cleaner.Namespaces(ctx, scope)
@@ -337,8 +327,7 @@ func recordUntil(ctx context.Context, t *testing.T, b *testbed.Bed, pods int) (d
 	t.Helper()
 	waitForPods(ctx, t, b, pods)
 	dir = filepath.Join(t.TempDir(), "r.record")
-	w, err := record.Create(dir, record.Options{})
-	fatal.If(t, err)
+	w := fatal.Value(record.Create(dir, record.Options{}))(t)
 	from := time.Now().Add(time.Second).UnixMilli() // the API's times are whole seconds
 	f := observe.NewFollower(observe.Config{Out: w, Now: func() int64 { return max(from, time.Now().UnixMilli()) }})
 	running, stop := context.WithCancel(ctx)
@@ -352,17 +341,14 @@ func recordUntil(ctx context.Context, t *testing.T, b *testbed.Bed, pods int) (d
 	stop()
 	fatal.If(t, <-ended)
 	w.Run(record.Run{ID: "1", Source: "live", From: from, To: max(from+1, time.Now().UnixMilli())})
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(w.Close())(t)
 	return dir
 }
 
 func waitForPods(ctx context.Context, t *testing.T, b *testbed.Bed, pods int) {
 	t.Helper()
 	for {
-		list, err := b.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName!="})
-		fatal.If(t, err)
+		list := fatal.Value(b.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName!="}))(t)
 		if len(list.Items) == pods {
 			return
 		}
@@ -381,10 +367,8 @@ func pause(ctx context.Context, t *testing.T) {
 
 func rowsOf(t *testing.T, dir string) map[string]record.Pod {
 	t.Helper()
-	r, err := record.Open(dir)
-	fatal.If(t, err)
-	pods, err := r.Pods()
-	fatal.If(t, err)
+	r := fatal.Value(record.Open(dir))(t)
+	pods := fatal.Value(r.Pods())(t)
 	out := map[string]record.Pod{}
 	for _, p := range pods {
 		out[p.Namespace+"/"+p.Name] = p
@@ -395,8 +379,7 @@ func rowsOf(t *testing.T, dir string) map[string]record.Pod {
 // playAgain plays a record, and returns the pods of the record and their names on the cluster now.
 func playAgain(ctx context.Context, t *testing.T, b *testbed.Bed, dir string) (played map[string]string, before map[string]record.Pod) {
 	t.Helper()
-	r, err := play.LoadReplay(dir)
-	fatal.If(t, err)
+	r := fatal.Value(play.LoadReplay(dir))(t)
 	cleaner, err := cleanup.New(b.REST)
 	fatal.If(t, err)
 	source := driver.Replayed(r, 1000, 0)
@@ -458,16 +441,13 @@ func constraints(t *testing.T, p record.Pod, was bool) map[string]any {
 // removePlayed removes the run, with its priority class and namespaces.
 func removePlayed(ctx context.Context, t *testing.T, b *testbed.Bed) {
 	t.Helper()
-	cleaner, err := cleanup.New(b.REST)
-	fatal.If(t, err)
+	cleaner := fatal.Value(cleanup.New(b.REST))(t)
 	cleaner.Force = true
 	found, err := cleaner.Inventory(ctx, cleanup.Scope{})
 	if n := found.Counts(); err != nil || n.Pods != 4 || n.Classes != 1 || len(found.Namespaces) != 2 {
 		t.Errorf("found %v, %v", found, err)
 	}
-	if _, err := cleaner.RemoveAll(ctx, cleanup.Scope{}, func(cleanup.Progress) {}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Value(cleaner.RemoveAll(ctx, cleanup.Scope{}, func(cleanup.Progress) {}))(t)
 	classes, err := b.Client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{LabelSelector: workload.LabelRun})
 	if err != nil || len(classes.Items) > 0 {
 		t.Errorf("priority classes %v, %v", classes.Items, err)

@@ -1,5 +1,3 @@
-// Package explain explains why a pod got its node: it compares the chosen node of a recorded decision with another one, feature by
-// feature, and looks for the smallest change that would have turned the choice.
 package explain
 
 import (
@@ -246,8 +244,8 @@ func (c *comparison) steps(net *infer.Network) error {
 	return nil
 }
 
-// Write writes why the pod of a record got its node, or none. For a decision in the shadow it writes where the pod would go.
-func Write(w io.Writer, r decision.Record, net *infer.Network) error {
+// write writes why the pod of a record got its node, or none. For a decision in the shadow it writes where the pod would go.
+func write(w io.Writer, r decision.Record, net *infer.Network) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Pod %s/%s, %s, scheduler %s%s.\n", r.Namespace, r.Pod, r.Time.UTC().Format("2006-01-02 15:04:05 UTC"),
 		r.Profile, inShadow(r))

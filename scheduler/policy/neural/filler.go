@@ -1,10 +1,11 @@
-package fill
+package neural
 
 import (
 	"math"
 	"math/rand/v2"
 	"slices"
 
+	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
 )
@@ -14,14 +15,28 @@ const (
 	offers = 60 // pods that it is offered each time; with more, a node seems to be filled too well
 )
 
-// filler fills nodes with pods of a workload. Every node of a GPU model is offered the same pods, so that two states of a node differ by no
-// more than what the states are worth.
+// filler values a node by the devices that stay idle once it is full of pods of a workload. Every node of a GPU model is offered the same
+// pods, so that two states of a node differ by no more than what the states are worth.
 type filler struct {
 	pods  []fragmentation.Pod // with devices
 	known map[offer][][]int32
 
 	leastCPU, leastMilli int64 // that a pod requests
+
+	idles []float32 // by state
 }
+
+func (*filler) narrow(s *state) {
+	s.free, s.allocatable = cluster.Resources{MilliCPU: s.free.MilliCPU}, cluster.Resources{}
+}
+
+func (*filler) begin([]float32) {}
+
+func (f *filler) add(s *state, _ *graph.GPUNode) { f.idles = append(f.idles, f.idle(s)) }
+
+func (f *filler) value(id int32) float32 { return f.idles[id] }
+
+func (f *filler) forget() { f.idles = f.idles[:0] }
 
 // offer holds what decides which pods a node is offered: those that may run there.
 type offer struct {
@@ -73,21 +88,25 @@ func (f *filler) offersTo(model string, access fragmentation.Access) [][]int32 {
 // that are offered is taken if it fits. It is the mean over the fills. Pods without devices are not offered, because other nodes serve them
 // unless all are full.
 func (f *filler) idle(s *state) float32 {
-	before := s.idle()
+	before, devices := int64(0), 0
+	for ; devices < len(s.rooms) && s.rooms[devices] > 0; devices++ {
+		before += int64(s.rooms[devices])
+	}
 	lists := f.offersTo(s.model, s.access)
 	if before == 0 || len(lists) == 0 {
 		return float32(before) / cluster.DeviceMilli
 	}
 	sum := int64(0)
 	for _, list := range lists {
-		sum += f.fill(*s, before, list)
+		sum += f.fill(*s, devices, before, list)
 	}
 	return float32(sum) / cluster.DeviceMilli / float32(len(lists))
 }
 
-// fill returns what is idle, in thousandths of a device, after the pods of a list were offered to a node.
-func (f *filler) fill(s state, idle int64, list []int32) int64 {
-	rooms := s.rooms[:s.known]
+// fill returns what is idle, in thousandths of a device, after the pods of a list were offered to a node with that many devices that have
+// room, of which idle thousandths are idle.
+func (f *filler) fill(s state, devices int, idle int64, list []int32) int64 {
+	rooms := s.rooms[:devices]
 	for _, i := range list {
 		p := &f.pods[i]
 		if p.MilliCPU > s.free.MilliCPU || !take(rooms, p) {

@@ -14,7 +14,6 @@ import (
 	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
@@ -60,8 +59,7 @@ func scarce() *cluster.Snapshot {
 
 func priced(t *testing.T) policy.Reader {
 	t.Helper()
-	h, err := heuristic.Find("price")
-	fatal.If(t, err)
+	h := fatal.Value(heuristic.Find("price"))(t)
 	return h.New(policy.Setting{}).(policy.Reader)
 }
 
@@ -87,7 +85,7 @@ func recordedOn(t *testing.T, p policy.Reader, fingerprint uint64, s *cluster.Sn
 func text(t *testing.T, r decision.Record, net *infer.Network) string {
 	t.Helper()
 	var b strings.Builder
-	fatal.If(t, Write(&b, r, net))
+	fatal.If(t, write(&b, r, net))
 	return b.String()
 }
 
@@ -101,9 +99,9 @@ func network(t *testing.T) (*infer.Network, policy.Reader) {
 }
 
 func TestText(t *testing.T) {
-	golden.Check(t, "linear.txt", text(t, recorded(t, linear.Tuned("linear"), 0), nil))
-	golden.Check(t, "rule.txt", text(t, recorded(t, linear.Rule(), 0), nil))
-	golden.Check(t, "unschedulable.txt", text(t, decision.RecordOf(&decision.Decision{
+	fatal.Golden(t, "linear.txt", text(t, recorded(t, linear.Tuned("linear"), 0), nil))
+	fatal.Golden(t, "rule.txt", text(t, recorded(t, linear.Rule(), 0), nil))
+	fatal.Golden(t, "unschedulable.txt", text(t, decision.RecordOf(&decision.Decision{
 		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0"}, At: time.Unix(1_700_000_000, 0), Nodes: 5,
 		Refused: []decision.Refusal{
 			{Plugin: "TaintToleration", Reason: "node(s) had untolerated taint(s)", Nodes: 3},
@@ -113,7 +111,7 @@ func TestText(t *testing.T) {
 	}), nil))
 	watched := recorded(t, linear.Tuned("linear"), 0)
 	watched.Outcome, watched.Really = decision.Shadow, watched.Best[3].Node
-	golden.Check(t, "shadow.txt", text(t, watched, nil))
+	fatal.Golden(t, "shadow.txt", text(t, watched, nil))
 	for really, want := range map[string]string{watched.Node: "would go to " + watched.Node + ", where it really is.",
 		"node-z": "and is really on node-z."} {
 		watched.Really = really
@@ -121,20 +119,20 @@ func TestText(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
-	golden.Check(t, "shadow-unschedulable.txt", text(t, decision.RecordOf(&decision.Decision{
+	fatal.Golden(t, "shadow-unschedulable.txt", text(t, decision.RecordOf(&decision.Decision{
 		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0"}, At: time.Unix(1_700_000_000, 0), Nodes: 5,
 		Refused: []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 5}}, Failure: "0/5 nodes are available",
 		Really: "node-b",
 	}), nil))
 	kept := recordedOn(t, priced(t), 0, scarce(), small)
 	kept.Default.Candidate = kept.Best[3]
-	golden.Check(t, "price.txt", text(t, kept, nil))
+	fatal.Golden(t, "price.txt", text(t, kept, nil))
 	value := recorded(t, linear.Tuned("linear"), 0)
 	for i := range value.Best {
 		value.Best[i].Read = &policy.Reading{Kind: policy.ValueReading, Features: policy.Numbers{value.Best[i].Score + 2, 2}}
 	}
 	value.Default = nil
-	golden.Check(t, "value.txt", text(t, value, nil))
+	fatal.Golden(t, "value.txt", text(t, value, nil))
 	net, p := network(t)
 	got := text(t, recorded(t, p, net.Fingerprint()), net)
 	for _, want := range []string{"Network gnn-traffic (weights ", "Why node-", "FEATURE", "candidate:", "only this feature"} {
@@ -170,7 +168,7 @@ func TestClaimsText(t *testing.T) {
 		{Request: "container-0-request-0", Driver: "gpu.nvidia.com", Pool: "node-a", Name: "gpu-3", Milli: 1000},
 	}
 	got := text(t, r, nil)
-	golden.Check(t, "claims.txt", strings.Split(got, "\n\n")[0]+"\n")
+	fatal.Golden(t, "claims.txt", strings.Split(got, "\n\n")[0]+"\n")
 	r.Outcome = "not bound"
 	r.Best[1].Cards = nil
 	got = text(t, r, nil)
@@ -183,10 +181,8 @@ func TestClaimsText(t *testing.T) {
 
 func gpuNetwork(t *testing.T) (*infer.Network, policy.Reader) {
 	t.Helper()
-	c, err := checkpoint.Shipped("gpu-gnn")
-	fatal.If(t, err)
-	net, err := infer.New(c)
-	fatal.If(t, err)
+	c := fatal.Value(checkpoint.Shipped("gpu-gnn"))(t)
+	net := fatal.Value(infer.New(c))(t)
 	return net, neural.New("gpu-gnn", net, fragmentation.NewTypical([]fragmentation.Demand{
 		{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Whole(1), Count: 2}, {Requests: policytest.Whole(4), Count: 1},
 	}))
@@ -206,8 +202,7 @@ func TestGPUParts(t *testing.T) {
 		}
 		r := recordedOn(t, p, net.Fingerprint(), s, requests)
 		for _, other := range r.Best[1:3] {
-			c, err := compare(r.Best[0], other, net)
-			fatal.If(t, err)
+			c := fatal.Value(compare(r.Best[0], other, net))(t)
 			sum, devices := 0.0, 0
 			for _, part := range c.parts {
 				sum += part.Part
@@ -244,8 +239,7 @@ func TestGPUParts(t *testing.T) {
 // addsUp compares the chosen node with another one, and fails unless the parts add up to the difference of the scores.
 func addsUp(t *testing.T, r decision.Record, other decision.Candidate, net *infer.Network) *comparison {
 	t.Helper()
-	c, err := compare(r.Best[0], other, net)
-	fatal.If(t, err)
+	c := fatal.Value(compare(r.Best[0], other, net))(t)
 	sum := each.Sum(c.parts, func(part infer.Attribution) float64 { return part.Part })
 	if math.Abs(sum-c.margin()) > 1e-3*(1+math.Abs(c.margin())) {
 		t.Errorf("%s: the parts of %s add up to %v, the margin is %v", r.Policy, other.Node, sum, c.margin())
