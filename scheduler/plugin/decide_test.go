@@ -300,8 +300,8 @@ func TestToNodeScoresOfNothing(t *testing.T) {
 	}
 }
 
-// wishes returns the default profile's score of each feasible node from the plugins that are summed.
-func wishes(t rapid.TB, b *bed, pod *v1.Pod) map[string]int64 {
+// summedScores returns the default profile's score of each feasible node from the plugins that are summed.
+func summedScores(t rapid.TB, b *bed, pod *v1.Pod) map[string]int64 {
 	out := map[string]int64{}
 	for _, n := range b.totals(t, defaultProfile, pod) {
 		for _, s := range n.Scores {
@@ -333,7 +333,7 @@ func TestChosenNodeIsPreferred(t *testing.T) {
 			if err != nil || result.FeasibleNodes < 2 {
 				t.Skip("no choice")
 			}
-			want := wishes(t, b, state.waiting)
+			want := summedScores(t, b, state.waiting)
 			best := int64(math.MinInt64)
 			for _, v := range want {
 				best = max(best, v)

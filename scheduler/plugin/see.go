@@ -259,18 +259,14 @@ func placeClaims(n *cluster.Node, view *dra.View, info fwk.NodeInfo, counts func
 // closeCards makes the rows show as full the cards that have room and yet no device for the pod of asked. restore shows
 // them as they are.
 func (m *mirror) closeCards(ctx context.Context, rows []int32, asked *dra.Ask) (restore func()) {
-	type kept struct {
-		row  int32
-		node *cluster.Node
-	}
-	var before []kept
+	before := map[int32]*cluster.Node{}
 	for _, r := range rows {
 		n := m.snapshot.Nodes[r]
 		closed := asked.Closed(ctx, n.Name) & (1<<len(n.GPUs) - 1)
 		if closed == 0 {
 			continue
 		}
-		before = append(before, kept{r, n})
+		before[r] = n
 		shown := clone(n)
 		for i := range shown.GPUs {
 			if closed.Has(i) {
@@ -281,8 +277,8 @@ func (m *mirror) closeCards(ctx context.Context, rows []int32, asked *dra.Ask) (
 		m.snapshot.Nodes[r] = shown
 	}
 	return func() {
-		for _, k := range before {
-			m.snapshot.Nodes[k.row] = k.node
+		for r, n := range before {
+			m.snapshot.Nodes[r] = n
 		}
 	}
 }

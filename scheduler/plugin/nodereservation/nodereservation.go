@@ -46,7 +46,7 @@ type Reservation struct {
 	GPU  cluster.Resources `json:"gpu,omitzero"`
 }
 
-// Nodes knows the holds of a cluster's nodes. It is safe for concurrent use.
+// Nodes knows the reservations of a cluster's nodes. It is safe for concurrent use.
 type Nodes struct {
 	clock  clock.PassiveClock
 	some   atomic.Bool
@@ -71,7 +71,7 @@ func Watch(nodes cache.SharedInformer, c clock.PassiveClock) (*Nodes, error) {
 // maxPods is more than any node has. A node may write its own annotation, and Keeps adds the requests of each pod.
 const maxPods = 1000
 
-// set takes the annotation of a node. One that cannot be read holds nothing.
+// set takes the annotation of a node. One that cannot be read reserves nothing.
 func (n *Nodes) set(node, annotation string) {
 	var list []Reservation
 	if annotation != "" && json.Unmarshal([]byte(annotation), &list) != nil {
@@ -95,7 +95,7 @@ func (n *Nodes) set(node, annotation string) {
 // Any reports whether a node of the cluster is held.
 func (n *Nodes) Any() bool { return n != nil && n.some.Load() }
 
-// others returns the holds of a node that keep room from a pod.
+// others returns the reservations of a node that keep room from a pod.
 func (n *Nodes) others(pod *v1.Pod, node string) (out []Reservation) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -248,9 +248,9 @@ func Cordoned(n *v1.Node) (until time.Time, is bool) {
 	return until, is
 }
 
-// GiveBack uncordons the nodes of runs that have ended without doing so, and returns their names. It also removes holds that are over, and
-// marks where somebody has uncordoned the node: who cordons it again does it for reasons of their own. over reports whether a mark with
-// this time is.
+// GiveBack uncordons the nodes of runs that have ended without doing so, and returns their names. It also removes reservations that are
+// over, and marks where somebody has uncordoned the node: who cordons it again does it for reasons of their own. over reports whether a
+// mark with this time is.
 func GiveBack(ctx context.Context, c kubernetes.Interface, nodes []*v1.Node, over func(until time.Time) bool) (names []string, err error) {
 	var errs []error
 	for _, n := range nodes {
@@ -272,7 +272,7 @@ func GiveBack(ctx context.Context, c kubernetes.Interface, nodes []*v1.Node, ove
 	return names, errors.Join(errs...)
 }
 
-// lastOf returns when the last of a node's holds ends; the zero time if the annotation cannot be read.
+// lastOf returns when the last of a node's reservations ends; the zero time if the annotation cannot be read.
 func lastOf(annotation string) (out time.Time) {
 	var list []Reservation
 	_ = json.Unmarshal([]byte(annotation), &list)

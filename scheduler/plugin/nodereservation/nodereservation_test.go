@@ -88,34 +88,34 @@ func TestKeeps(t *testing.T) {
 			Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse(cpu)}}}}}
 		return p
 	}
-	hold := Reservation{Owner: "a", Pods: 2, Until: start.Add(time.Minute),
+	reserved := Reservation{Owner: "a", Pods: 2, Until: start.Add(time.Minute),
 		Room: v1.ResourceList{"cpu": resource.MustParse("3"), "memory": resource.MustParse("1Gi")}, Priority: 5}
-	ended, gpu, absurd := hold, hold, hold
+	ended, gpu, absurd := reserved, reserved, reserved
 	absurd.Pods, absurd.Room = 2_000_000_000, v1.ResourceList{"cpu": resource.MustParse("1m")}
 	ended.Until, gpu.Room = start, v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
 	for _, c := range []struct {
-		name string
-		hold Reservation
-		on   []*v1.Pod
-		pod  *v1.Pod
-		want bool
+		name     string
+		reserved Reservation
+		on       []*v1.Pod
+		pod      *v1.Pod
+		want     bool
 	}{
-		{"beside both", hold, nil, asks(podOf("1", "b"), "2", 0), false},
-		{"in the room of one", hold, nil, asks(podOf("1", "b"), "2100m", 0), true},
-		{"one is there", hold, []*v1.Pod{asks(podOf("2", "a"), "3", 0)}, asks(podOf("1", "b"), "2", 0), false},
-		{"one is there, in the room of the other", hold, []*v1.Pod{asks(podOf("2", "a"), "3", 0)}, asks(podOf("1", "b"), "2100m", 0), true},
-		{"all are there", hold, []*v1.Pod{asks(podOf("2", "a"), "1", 0), asks(podOf("3", "a"), "1", 0)}, asks(podOf("1", "b"), "6", 0), false},
-		{"too many are there", hold, []*v1.Pod{asks(podOf("2", "a"), "1", 0), asks(podOf("3", "a"), "1", 0), asks(podOf("4", "a"), "1", 0)},
+		{"beside both", reserved, nil, asks(podOf("1", "b"), "2", 0), false},
+		{"in the room of one", reserved, nil, asks(podOf("1", "b"), "2100m", 0), true},
+		{"one is there", reserved, []*v1.Pod{asks(podOf("2", "a"), "3", 0)}, asks(podOf("1", "b"), "2", 0), false},
+		{"one is there, in the room of the other", reserved, []*v1.Pod{asks(podOf("2", "a"), "3", 0)}, asks(podOf("1", "b"), "2100m", 0), true},
+		{"all are there", reserved, []*v1.Pod{asks(podOf("2", "a"), "1", 0), asks(podOf("3", "a"), "1", 0)}, asks(podOf("1", "b"), "6", 0), false},
+		{"too many are there", reserved, []*v1.Pod{asks(podOf("2", "a"), "1", 0), asks(podOf("3", "a"), "1", 0), asks(podOf("4", "a"), "1", 0)},
 			asks(podOf("1", "b"), "5", 0), false},
-		{"of the same priority", hold, nil, asks(podOf("1", "b"), "6", 5), true},
-		{"of a higher priority", hold, nil, asks(podOf("1", "b"), "6", 6), false},
-		{"a sibling", hold, nil, asks(podOf("1", "a"), "6", 0), false},
-		{"the hold has ended", ended, nil, asks(podOf("1", "b"), "6", 0), false},
+		{"of the same priority", reserved, nil, asks(podOf("1", "b"), "6", 5), true},
+		{"of a higher priority", reserved, nil, asks(podOf("1", "b"), "6", 6), false},
+		{"a sibling", reserved, nil, asks(podOf("1", "a"), "6", 0), false},
+		{"the reservation has ended", ended, nil, asks(podOf("1", "b"), "6", 0), false},
 		{"for more pods than any node has", absurd, nil, asks(podOf("1", "b"), "6", 0), false},
 		{"of a resource that is not held", gpu, nil, asks(podOf("1", "b"), "8", 0), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			text := fatal.Value(json.Marshal([]Reservation{c.hold}))(t)
+			text := fatal.Value(json.Marshal([]Reservation{c.reserved}))(t)
 			held := node("held", string(text), c.on...).(*framework.NodeInfo)
 			held.Node().Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("8Gi"),
 				"pods": resource.MustParse("10")}
@@ -127,7 +127,7 @@ func TestKeeps(t *testing.T) {
 				t.Errorf("kept: %v, want %v", got, c.want)
 			}
 			if free := node("free", ""); n.Keeps(c.pod, free) {
-				t.Error("a node that nobody holds is kept")
+				t.Error("a node without a reservation is kept")
 			}
 		})
 	}
