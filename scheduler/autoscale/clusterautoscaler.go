@@ -50,6 +50,7 @@ type clusterAutoscaler struct {
 	scanned   time.Time            // the last scan
 	added     time.Time            // the last start
 	unneeded  map[string]time.Time // since when, by node
+	yields    bool                 // used nodes stay
 }
 
 // known is a node as it was at a version.
@@ -320,6 +321,9 @@ func (a *clusterAutoscaler) candidates(c *Cluster) (out []*Node) {
 		}
 		b := a.binOf(n)
 		stay, at[n.Object.Name] = append(stay, b), b
+		if a.yields && movable(n.Pods) > 0 {
+			continue
+		}
 		if u := utilisation(n.Object, b.left); n.Launch.Pool != "" && u < a.below && a.mayGo(c, n) {
 			low = append(low, one{n, u})
 		}
@@ -368,10 +372,7 @@ func (a *clusterAutoscaler) elsewhere(n *Node, stay []*bin, gone map[*bin]bool) 
 		i := slices.IndexFunc(stay, func(b *bin) bool { return !gone[b] && b.take(p, x) })
 		if i < 0 {
 			for _, m := range done {
-				x := a.sizes.of(m.pod)
-				if m.to.left.Add(x.amounts, 1); x.alone {
-					delete(m.to.alone, &m.pod.Spec.Containers[0])
-				}
+				m.to.drop(m.pod, a.sizes.of(m.pod))
 			}
 			return false
 		}
@@ -431,6 +432,19 @@ func (a *clusterAutoscaler) mayGo(c *Cluster, n *Node) bool {
 		}
 	}
 	return true
+}
+
+// Yield implements Yielder.
+func (a *clusterAutoscaler) Yield() { a.yields = true }
+
+// MayGo implements Yielder.
+func (a *clusterAutoscaler) MayGo(_ context.Context, c *Cluster) (nodes []string, most map[string]int, err error) {
+	for i := range c.Nodes {
+		if n := &c.Nodes[i]; n.Launch.Pool != "" && n.Ready && !n.Closed && movable(n.Pods) > 0 && a.mayGo(c, n) {
+			nodes = append(nodes, n.Object.Name)
+		}
+	}
+	return nodes, nil, nil
 }
 
 // local reports whether a pod has data that end with it.
