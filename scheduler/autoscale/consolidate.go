@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"slices"
-	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -29,38 +27,30 @@ type Yielder interface {
 	MayGo(ctx context.Context, c *Cluster) (nodes []string, most map[string]int, err error)
 }
 
-func knob(name string, otherwise float64) float64 {
-	if x, err := strconv.ParseFloat(os.Getenv(name), 64); err == nil {
-		return x
-	}
-	return otherwise
-}
-
-var (
-	consolidationPeriod = time.Duration(knob("PERIOD", 60) * float64(time.Second))
-	horizon             = time.Duration(knob("HORIZON", 3600) * float64(time.Second))
-	evictionPrice       = knob("EVICTION", 0.01)
-	workPrice           = knob("WORK", 1)
-	replaces            = knob("REPLACE", 1) > 0
+const (
+	consolidation = time.Minute   // how often it looks
+	horizon       = 4 * time.Hour // a machine that goes is not needed again for as long as none was started, at most for this
+	evictionCost  = 0.4           // of a pod that loses no work, in core hours
 )
 
 // consolidator lets an autoscaler start machines and remove empty ones. It removes used nodes itself, if the search of package moves finds
 // places for their pods and the nodes cost more than their pods lose.
 type consolidator struct {
 	Yielder
-	catalog *Catalog
-	sizes   sizes
-	offers  []group // the cheapest of each pool and type
-	core    float64 // the least price of a core, an hour
-	next    time.Time
-	grew    time.Time       // when the autoscaler last started machines
-	fresh   map[string]bool // machines that were started for the pods of others
-	started int
+	catalog   *Catalog
+	sizes     sizes
+	templates map[*v1.Container]*cluster.Pod
+	offers    []group // the cheapest of each pool and type
+	core      float64 // the least price of a core, an hour
+	next      time.Time
+	grew      time.Time       // when the autoscaler last started machines
+	fresh     map[string]bool // machines that were started for the pods of others
+	started   int
 }
 
 // NewConsolidator returns a Scaler that leaves used nodes to the search for moves, and all else to an autoscaler.
 func NewConsolidator(s Yielder, c *Catalog) Scaler {
-	d := &consolidator{Yielder: s, catalog: c, sizes: sizes{}, core: math.Inf(1), fresh: map[string]bool{}}
+	d := &consolidator{Yielder: s, catalog: c, sizes: sizes{}, templates: map[*v1.Container]*cluster.Pod{}, core: math.Inf(1), fresh: map[string]bool{}}
 	s.Yield()
 	for i := range c.Pools {
 		cheapest := map[string]int{}
@@ -96,7 +86,7 @@ func (d *consolidator) Step(ctx context.Context, c *Cluster) (Plan, error) {
 		return plan, nil
 	}
 	if due {
-		d.next = c.Now.Add(consolidationPeriod)
+		d.next = c.Now.Add(consolidation)
 		if err := d.look(ctx, c, &plan); err != nil {
 			return plan, err
 		}
@@ -116,11 +106,7 @@ func (d *consolidator) look(ctx context.Context, c *Cluster, plan *Plan) error {
 	hours := min(horizon, c.Now.Sub(d.grew)).Hours()
 	s := d.survey(c, names, most, hours)
 	clear(d.fresh)
-	var by moves.Searcher = moves.Local{}
-	if knob("GREEDY", 0) > 0 {
-		by = moves.Greedy{}
-	}
-	freed, _ := s.search(nil, by)
+	freed, _ := s.search()
 	most = maps.Clone(most)
 	for _, n := range freed {
 		if left, limited := most[n.Launch.Pool]; limited {
@@ -131,7 +117,7 @@ func (d *consolidator) look(ctx context.Context, c *Cluster, plan *Plan) error {
 		}
 		plan.Remove = append(plan.Remove, n.Object.Name)
 	}
-	if len(freed) > 0 || !replaces {
+	if len(freed) > 0 {
 		return nil
 	}
 	var best group
@@ -139,7 +125,13 @@ func (d *consolidator) look(ctx context.Context, c *Cluster, plan *Plan) error {
 	for _, g := range d.offers {
 		boot := d.catalog.Type(g.launch.Type).Boot.Hours()
 		if cost := g.price * (hours + boot); cost < s.most {
-			if _, worth := s.search(&g, moves.Greedy{}); worth-cost > gain {
+			var daemons []*v1.Pod
+			for _, p := range c.Daemons {
+				if Admits(p, g.node) {
+					daemons = append(daemons, p)
+				}
+			}
+			if worth := s.with(&g, daemons); worth-cost > gain {
 				best, gain = g, worth-cost
 			}
 		}
@@ -158,75 +150,89 @@ func (d *consolidator) look(ctx context.Context, c *Cluster, plan *Plan) error {
 // survey is a cluster as package moves sees it. It implements moves.Rules.
 type survey struct {
 	*consolidator
-	cluster *Cluster
-	nodes   []*Node // that take pods
-	stays   []string
-	worth   moves.Worth
-	most    float64 // that all nodes are worth together
+	now   time.Time
+	rows  []*Node // that take pods
+	stays []string
+	most  float64 // that all nodes are worth together
+	worth moves.Worth
 
-	bins []*bin
-	pods []*v1.Pod
-	at   []int32 // by pod
+	nodes []*cluster.Node
+	pods  []moves.Pod
+	bins  []*bin    // by row
+	of    []*v1.Pod // by pod
+	at    []int32   // row, by pod
 }
 
 // survey looks at the nodes that take pods. Those that are named may go. hours is how long one that goes is not needed again.
 func (d *consolidator) survey(c *Cluster, names []string, most map[string]int, hours float64) *survey {
-	s := &survey{consolidator: d, cluster: c}
+	s := &survey{consolidator: d, now: c.Now}
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
 		if !n.Ready || n.Closed {
 			continue
 		}
-		why, price := "", d.catalog.Price(n.Launch)
-		if limit, limited := most[n.Launch.Pool]; limited && limit <= 0 || movable(n.Pods) > 0 && !slices.Contains(names, n.Object.Name) {
+		why, worth, used := "", d.catalog.Price(n.Launch)*hours, movable(n.Pods) > 0
+		limit, limited := most[n.Launch.Pool]
+		switch {
+		case used && (limited && limit <= 0 || !slices.Contains(names, n.Object.Name)):
 			why = "it may not go"
-		} else if movable(n.Pods) == 0 && d.fresh[n.Object.Name] {
+		case used:
+			s.most += worth
+		case d.fresh[n.Object.Name]:
 			why = "it was started for the pods of others"
-		} else if movable(n.Pods) > 0 {
-			s.most += price * hours
 		}
-		s.nodes, s.stays = append(s.nodes, n), append(s.stays, why)
-		s.worth.Nodes = append(s.worth.Nodes, price*hours)
+		s.add(n.Object, n.Pods, worth, why)
+		s.rows = append(s.rows, n)
 	}
 	return s
 }
 
-// loss returns what is lost if a pod is evicted: its work if it finishes by itself.
-func (s *survey) loss(p *v1.Pod) float64 {
-	out := evictionPrice
-	if o := metav1.GetControllerOfNoCopy(p); o != nil && o.Kind == record.KindJob && p.Status.StartTime != nil {
-		ran := s.cluster.Now.Sub(p.Status.StartTime.Time).Hours()
-		out += workPrice * ran * s.core * float64(kube.Requests(p).MilliCPU) / 1000
+// add adds a node with its pods.
+func (s *survey) add(n *v1.Node, pods []*v1.Pod, worth float64, why string) {
+	row, out, b := int32(len(s.nodes)), kube.Node(n), s.sizes.newBin(n, pods)
+	for _, p := range pods {
+		asks := s.asks(p)
+		on := kube.PlaceInOrder(out, []kube.RunningPod{{Requests: asks.Requests, Devices: kube.Devices(p.Annotations)}})[0]
+		if OfDaemonSet(p) {
+			continue
+		}
+		s.pods = append(s.pods, moves.Pod{Pod: asks, ID: len(s.pods), Name: p.Namespace + "/" + p.Name, Row: row, Devices: on})
+		s.of, s.at, s.worth.Pods = append(s.of, p), append(s.at, row), append(s.worth.Pods, s.loss(p, asks))
+	}
+	kube.CloseLost(out, 0)
+	s.nodes, s.bins, s.stays, s.worth.Nodes = append(s.nodes, out), append(s.bins, b), append(s.stays, why), append(s.worth.Nodes, worth)
+}
+
+// asks returns what a pod requests. Pods that were made from one template share it.
+func (d *consolidator) asks(p *v1.Pod) *cluster.Pod {
+	if len(p.Spec.Containers) == 0 {
+		return &cluster.Pod{Requests: cluster.Resources{Pods: 1}}
+	}
+	key := &p.Spec.Containers[0]
+	out := d.templates[key]
+	if out == nil {
+		x, _ := kube.Pod(p)
+		out = &cluster.Pod{Requests: x.Requests, GPUModels: x.GPUModels, Tolerations: x.Tolerations}
+		d.templates[key] = out
 	}
 	return out
 }
 
-// search returns the nodes to remove and the gain. With a group, one more machine takes pods.
-func (s *survey) search(more *group, by moves.Searcher) ([]*Node, float64) {
-	s.bins, s.pods, s.at, s.worth.Pods = nil, nil, nil, nil
-	var nodes []*cluster.Node
-	var pods []moves.Pod
-	for row, n := range s.nodes {
-		nodes = append(nodes, s.place(int32(row), n, &pods))
+// loss returns what is lost if a pod is evicted: its work if it finishes by itself.
+func (s *survey) loss(p *v1.Pod, asks *cluster.Pod) float64 {
+	out := evictionCost
+	if o := metav1.GetControllerOfNoCopy(p); o != nil && o.Kind == record.KindJob && p.Status.StartTime != nil {
+		out += s.now.Sub(p.Status.StartTime.Time).Hours() * float64(asks.Requests.MilliCPU) / 1000
 	}
-	if more != nil {
-		n := &Node{Object: more.node}
-		for _, p := range s.cluster.Daemons {
-			if Admits(p, more.node) {
-				n.Pods = append(n.Pods, p)
-			}
-		}
-		nodes = append(nodes, s.place(int32(len(s.nodes)), n, &pods))
-	}
-	state := moves.New(nodes, pods, moves.Config{Rules: s, Track: objective.Pack{}.Track})
-	worth := s.worth
-	worth.Nodes = append(slices.Clip(worth.Nodes), 0)
-	out := moves.Empty(state, by, moves.Limits{Worth: &worth}, func() bool { return false }, func(float64) {})
-	var freed []*Node
-	gain := 0.0
+	return out * s.core
+}
+
+// search returns the nodes to remove and the gain.
+func (s *survey) search() (freed []*Node, gain float64) {
+	state := moves.New(s.nodes, s.pods, moves.Config{Rules: s, Track: objective.Pack{}.Track})
+	out := moves.Empty(state, moves.Greedy{}, moves.Limits{Worth: &s.worth}, func() bool { return false }, func(float64) {})
 	for _, row := range out.Freed {
-		freed = append(freed, s.nodes[row])
-		gain += s.worth.Nodes[row]
+		freed, gain = append(freed, s.rows[row]), gain+s.worth.Nodes[row]
 	}
 	for _, x := range out.Steps {
 		gain -= s.worth.Pods[x.Pod]
@@ -234,39 +240,24 @@ func (s *survey) search(more *group, by moves.Searcher) ([]*Node, float64) {
 	return freed, gain
 }
 
-// place returns a node with its pods, and appends those that may move.
-func (s *survey) place(row int32, n *Node, pods *[]moves.Pod) *cluster.Node {
-	out := kube.Node(n.Object)
-	for _, p := range n.Pods {
-		running, _ := kube.Running(p)
-		on := kube.PlaceInOrder(out, []kube.RunningPod{running})[0]
-		if OfDaemonSet(p) {
-			continue
-		}
-		asks, _ := kube.Pod(p)
-		asks.Partition = 0
-		*pods = append(*pods, moves.Pod{Pod: &asks, ID: len(s.pods), Name: p.Namespace + "/" + p.Name, Row: row, Devices: on})
-		s.pods, s.at, s.worth.Pods = append(s.pods, p), append(s.at, row), append(s.worth.Pods, s.loss(p))
-	}
-	kube.CloseLost(out, 0)
-	s.bins = append(s.bins, s.sizes.newBin(n.Object, n.Pods))
-	return out
+// with is search with one more machine.
+func (s *survey) with(g *group, daemons []*v1.Pod) float64 {
+	n := len(s.nodes)
+	s.add(g.node, daemons, 0, "it would be started")
+	_, gain := s.search()
+	s.nodes, s.bins, s.stays, s.worth.Nodes = s.nodes[:n], s.bins[:n], s.stays[:n], s.worth.Nodes[:n]
+	return gain
 }
 
 // Stays implements moves.Rules.
 func (s *survey) Stays(int) string { return "" }
 
 // StaysInUse implements moves.Rules.
-func (s *survey) StaysInUse(row int32) string {
-	if int(row) == len(s.nodes) {
-		return "it would be started"
-	}
-	return s.stays[row]
-}
+func (s *survey) StaysInUse(row int32) string { return s.stays[row] }
 
 // Refusal implements moves.Rules.
 func (s *survey) Refusal(pod int, row int32, _ []bool) string {
-	if s.bins[row].takes(s.pods[pod], s.sizes.of(s.pods[pod])) {
+	if p := s.of[pod]; s.bins[row].takes(p, s.sizes.of(p)) {
 		return ""
 	}
 	return "it does not take the pod"
@@ -277,7 +268,7 @@ func (s *survey) Refusals(int, []bool) string { return "no other node takes it" 
 
 // Moved implements moves.Rules.
 func (s *survey) Moved(to cluster.Move) {
-	p := s.pods[to.Pod]
+	p := s.of[to.Pod]
 	x := s.sizes.of(p)
 	if from := s.at[to.Pod]; from >= 0 {
 		s.bins[from].drop(p, x)
