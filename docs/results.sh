@@ -201,17 +201,18 @@ surf() { # the jobs in SURF as a trace
 		{cpu = $3 * $4; print "job-" NR "," $1 "," $2 "," (cpu < 100 ? 100 : cpu) "m," $3 "Gi"}' "$SURF"
 }
 consolidation() { # autoscalers with and without +defrag on the jobs in SURF and drawn days (an hour; needs jq and python3)
-	local name scaler settings
+	local name scaler settings profiles
 	for name in jobs web1 web2 web3 web4; do for scaler in cluster-autoscaler karpenter:60s; do
 		[[ "$name $scaler" =~ ${ONLY:-} ]] || continue
-		settings=(--autoscaler "$scaler" --autoscaler "$scaler+defrag")
+		settings=(--autoscaler "$scaler" --autoscaler "$scaler+defrag") profiles=(--profile most-allocated)
+		[ "$scaler" = karpenter:60s ] || profiles+=(--profile gnn)
 		case $name in
 		jobs) surf >"$tmp/jobs.csv" ;;
 		*) web "${name#web}" >"$tmp/$name.csv" && settings+=(--autoscaler "$scaler+deletion-costs+defrag") ;;
 		esac
 		bin/gnnsched convert --log-dir '' --log-level error --out "$tmp/$name.record" "$tmp/$name.csv"
 		bin/gnnsched compare --log-dir '' --queue "$tmp/queue" "${settings[@]}" --seeds "${SEEDS:-3}" --workers 2 --to 2000-01-02T00:00:00Z \
-			--profile most-allocated --profile gnn "$tmp/$name.record" -o json |
+			"${profiles[@]}" "$tmp/$name.record" -o json |
 			jq -r --arg s "$name-" --arg alone "default-scheduler $scaler" 'def short: . * 100 | round / 100; (.rows[0].figures.price_per_day) as $base | .rows[] as $r |
 				($r.name | split(", ")) as $n | "defrag,\($s)\($n[1] | sub(":60s"; "")),\($n[0])" as $at |
 				([["price a day", $r.figures.price_per_day], ["waiting pods", $r.figures.waiting_pods], ["p95 of waits", $r.wait_p95_s],

@@ -43,8 +43,8 @@ func TestConsolidator(t *testing.T) {
 		starts  string // the type of a machine
 	}{
 		{"the dearer one", Cluster{Nodes: []Node{node("a", "small", pod("x", "1")), node("b", "large", pod("y", "1"))}}, []string{"b"}, ""},
-		{"both fit on a third", Cluster{Nodes: []Node{node("a", "small", pod("x", "1")), node("b", "small", pod("y", "1")),
-			node("c", "large", pod("z", "5"))}}, []string{"a", "b"}, ""},
+		{"one of two, which takes no pods", Cluster{Nodes: []Node{node("a", "small", pod("x", "1")), node("b", "small", pod("y", "1")),
+			node("c", "large", pod("z", "5"))}}, []string{"a"}, ""},
 		{"a job's work is worth more", Cluster{Nodes: []Node{node("a", "small", pod("x", "1")), node("b", "large", pod("y", "1", job(100)))}},
 			[]string{"a"}, ""},
 		{"a budget forbids it", Cluster{Nodes: []Node{node("a", "small", pod("x", "1")), node("b", "large", pod("y", "1"))},
