@@ -109,7 +109,7 @@ func (a *clusterAutoscaler) up(c *Cluster) []Launch {
 	if len(waiting) == 0 {
 		return nil
 	}
-	used := a.used(c)
+	used := c.used()
 	var best option
 	for i := range a.groups {
 		o := a.estimate(c, &a.groups[i], waiting, used)
@@ -140,7 +140,7 @@ func (a *clusterAutoscaler) unserved(c *Cluster) []*v1.Pod {
 	var coming []*bin
 	for i := range c.Nodes {
 		if n := &c.Nodes[i]; !n.Ready && !n.Closed {
-			coming = append(coming, a.sizes.newBin(n.Object, a.daemons(c, n.Object)))
+			coming = append(coming, a.sizes.newBin(n.Object, c.daemonsOn(n.Object)))
 		}
 	}
 	waiting := slices.Clone(c.Waiting)
@@ -155,8 +155,8 @@ func (a *clusterAutoscaler) unserved(c *Cluster) []*v1.Pod {
 	})
 }
 
-// daemons returns the pods of DaemonSets that run on a node.
-func (a *clusterAutoscaler) daemons(c *Cluster, n *v1.Node) (out []*v1.Pod) {
+// daemonsOn returns the pods of DaemonSets that run on a node.
+func (c *Cluster) daemonsOn(n *v1.Node) (out []*v1.Pod) {
 	for _, p := range c.Daemons {
 		if Admits(p, n) {
 			out = append(out, p)
@@ -166,7 +166,7 @@ func (a *clusterAutoscaler) daemons(c *Cluster, n *v1.Node) (out []*v1.Pod) {
 }
 
 // used returns the capacity of each pool's machines, with "nodes".
-func (a *clusterAutoscaler) used(c *Cluster) map[string]kube.Quantities {
+func (c *Cluster) used() map[string]kube.Quantities {
 	out := map[string]kube.Quantities{}
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
@@ -225,7 +225,7 @@ func (a *clusterAutoscaler) estimate(c *Cluster, g *group, waiting []*v1.Pod, us
 	out := option{group: g}
 	pool := a.catalog.Pool(g.launch.Pool)
 	most := pool.within(g.node, used[pool.Name])
-	daemons := a.daemons(c, g.node)
+	daemons := c.daemonsOn(g.node)
 	empty := a.sizes.newBin(g.node, daemons)
 	var bins []*bin
 	first := 0 // bins before it are full for pods like the last one

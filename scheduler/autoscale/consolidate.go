@@ -29,7 +29,7 @@ type Yielder interface {
 
 const (
 	consolidation = time.Minute   // how often it looks
-	horizon       = 4 * time.Hour // a machine that goes is not needed again for as long as none was started, at most for this
+	horizon       = 4 * time.Hour // a machine that goes will not be needed again for as long as none was started, at most for this
 	evictionCost  = 0.4           // of a pod that loses no work, in core hours
 )
 
@@ -50,7 +50,9 @@ type consolidator struct {
 
 // NewConsolidator returns a Scaler that leaves used nodes to the search for moves, and all else to an autoscaler.
 func NewConsolidator(s Yielder, c *Catalog) Scaler {
-	d := &consolidator{Yielder: s, catalog: c, sizes: sizes{}, templates: map[*v1.Container]*cluster.Pod{}, core: math.Inf(1), fresh: map[string]bool{}}
+	d := &consolidator{
+		Yielder: s, catalog: c, sizes: sizes{}, templates: map[*v1.Container]*cluster.Pod{}, core: math.Inf(1), fresh: map[string]bool{},
+	}
 	s.Yield()
 	for i := range c.Pools {
 		cheapest := map[string]int{}
@@ -82,7 +84,7 @@ func (d *consolidator) Step(ctx context.Context, c *Cluster) (Plan, error) {
 			due, boots = due || n.Ready, boots || !n.Ready
 		}
 	}
-	if len(c.Waiting) > 0 || len(plan.Start) > 0 || boots { // a change comes, and a look with it
+	if len(plan.Start) > 0 || boots || len(c.Waiting) > len(d.catalog.Unfit(c.Waiting)) { // a change comes, and a look with it
 		return plan, nil
 	}
 	if due {
@@ -120,30 +122,37 @@ func (d *consolidator) look(ctx context.Context, c *Cluster, plan *Plan) error {
 	if len(freed) > 0 {
 		return nil
 	}
-	var best group
-	gain := 0.0
-	for _, g := range d.offers {
-		boot := d.catalog.Type(g.launch.Type).Boot.Hours()
-		if cost := g.price * (hours + boot); cost < s.most {
-			var daemons []*v1.Pod
-			for _, p := range c.Daemons {
-				if Admits(p, g.node) {
-					daemons = append(daemons, p)
-				}
-			}
-			if worth := s.with(&g, daemons); worth-cost > gain {
-				best, gain = g, worth-cost
-			}
+	if best := d.replacement(c, s, hours); best != nil {
+		d.started++
+		l := best.launch
+		l.Name = fmt.Sprintf("%s-defrag-%d", l.Pool, d.started)
+		d.fresh[l.Name] = true
+		plan.Start = append(plan.Start, l)
+	}
+	return nil
+}
+
+// replacement returns the machine that gains most if it is started for the pods of others; nil if none gains.
+func (d *consolidator) replacement(c *Cluster, s *survey, hours float64) (best *group) {
+	gain, used := 0.0, c.used()
+	for i := range d.offers {
+		g := &d.offers[i]
+		cost := g.price * (hours + d.catalog.Type(g.launch.Type).Boot.Hours())
+		if cost >= s.most || d.catalog.Pool(g.launch.Pool).within(g.node, used[g.launch.Pool]) < 1 {
+			continue
+		}
+		if more := s.with(g, c.daemonsOn(g.node)) - cost; more > gain {
+			best, gain = g, more
 		}
 	}
-	if best.node == nil {
-		return nil
+	return best
+}
+
+// Notes returns what the autoscaler tells at the end.
+func (d *consolidator) Notes() []string {
+	if x, tells := d.Yielder.(interface{ Notes() []string }); tells {
+		return x.Notes()
 	}
-	d.started++
-	l := best.launch
-	l.Name = fmt.Sprintf("%s-defrag-%d", l.Pool, d.started)
-	d.fresh[l.Name] = true
-	plan.Start = append(plan.Start, l)
 	return nil
 }
 
@@ -250,7 +259,12 @@ func (s *survey) with(g *group, daemons []*v1.Pod) float64 {
 }
 
 // Stays implements moves.Rules.
-func (s *survey) Stays(int) string { return "" }
+func (s *survey) Stays(pod int) string {
+	if p := s.of[pod]; !Recreated(p) && p.Annotations[safeToEvict] != "true" {
+		return "nobody makes it anew"
+	}
+	return ""
+}
 
 // StaysInUse implements moves.Rules.
 func (s *survey) StaysInUse(row int32) string { return s.stays[row] }
