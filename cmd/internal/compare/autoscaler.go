@@ -43,16 +43,11 @@ const (
 // has reports whether a word stands beside the autoscaler.
 func (v variant) has(word string) bool { return slices.Contains(strings.Split(v.beside, "+"), word) }
 
-// known reports whether each word beside the autoscaler is known and stands there once.
+// known reports whether all words beside the autoscaler are known.
 func (v variant) known() bool {
-	seen := []string{}
-	for word := range strings.SplitSeq(v.beside, "+") {
-		if word != deletionCosts && word != defrag || slices.Contains(seen, word) {
-			return v.beside == ""
-		}
-		seen = append(seen, word)
-	}
-	return true
+	return v.beside == "" || !slices.ContainsFunc(strings.Split(v.beside, "+"), func(word string) bool {
+		return word != deletionCosts && word != defrag
+	})
 }
 
 // parted divides a value of --autoscaler into its name and its options.
