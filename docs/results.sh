@@ -208,16 +208,16 @@ consolidation() { # autoscalers with and without +defrag on the jobs in SURF and
 		[ "$scaler" = karpenter:60s ] || profiles+=(--profile gnn)
 		case $name in
 		jobs) surf >"$tmp/jobs.csv" ;;
-		*) web "${name#web}" >"$tmp/$name.csv" && settings+=(--autoscaler "$scaler+deletion-costs+defrag") ;;
+		*) web "${name#web}" >"$tmp/$name.csv" ;;
 		esac
 		bin/gnnsched convert --log-dir '' --log-level error --out "$tmp/$name.record" "$tmp/$name.csv"
 		bin/gnnsched compare --log-dir '' --queue "$tmp/queue" "${settings[@]}" --seeds "${SEEDS:-3}" --workers 2 --to 2000-01-02T00:00:00Z \
 			"${profiles[@]}" "$tmp/$name.record" -o json |
-			jq -r --arg s "$name-" --arg alone "default-scheduler $scaler" 'def short: . * 100 | round / 100; (.rows[0].figures.price_per_day) as $base | .rows[] as $r |
-				($r.name | split(", ")) as $n | "defrag,\($s)\($n[1] | sub(":60s"; "")),\($n[0])" as $at |
+			jq -r --arg s "$name-${scaler%%:*}" 'def short: . * 100 | round / 100; (.rows[0].figures.price_per_day) as $base | .rows[] as $r |
+				($r.name | split(", ")) as $n | "defrag,\($s),\($n[0])\($n[1] | match("[+].*|$").string)" as $at |
 				([["price a day", $r.figures.price_per_day], ["waiting pods", $r.figures.waiting_pods], ["p95 of waits", $r.wait_p95_s],
 					["evicted", $r.autoscaler.evicted], ["core hours lost", $r.autoscaler.lost_core_hours], ["idle cores", $r.figures.idle_cores]][] | "\($at),,\(.[0]),,\(.[1] | short),,,,"),
-				($r.differences.price_per_day // empty | select(.low) | "\($at),\($alone),price a day,,\(.mean | short),\(.low | short),\(.high | short),\(.mean / $base * 100 | short),")' |
+				($r.differences.price_per_day // empty | select(.low) | "\($at),default-scheduler,price a day,,\(.mean | short),\(.low | short),\(.high | short),\(.mean / $base * 100 | short),")' |
 			keep cost.csv defrag 'docs/results.sh consolidation' "${SEEDS:-3} from 1"
 	done; done
 }

@@ -30,7 +30,7 @@ type Yielder interface {
 const (
 	consolidation = time.Minute   // how often it looks
 	horizon       = 4 * time.Hour // a machine that goes will not be needed again for as long as none was started, at most for this
-	evictionCost  = 0.4           // of a pod that loses no work, in core hours
+	evictionCost  = 0.2           // of a pod that loses no work, in core hours
 )
 
 // consolidator lets an autoscaler start machines and remove empty ones. It removes used nodes itself, if the search of package moves finds
