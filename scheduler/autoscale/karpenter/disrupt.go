@@ -103,7 +103,8 @@ func (s *scaler) MayGo(ctx context.Context, _ *autoscale.Cluster) (nodes []strin
 			s.consolidatable(x)
 		}
 	}
-	all, _, err := disruption.GetCandidatesWithTotals(ctx, s.cluster, s.store, silent{}, s.clock, s.provider, m.ShouldDisrupt, m.Class(), s.queue, nil)
+	all, _, err := disruption.GetCandidatesWithTotals(ctx, s.cluster, s.store, silent{}, s.clock, s.provider,
+		m.ShouldDisrupt, m.Class(), s.queue, nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("karpenter: candidates: %w", err)
 	}
