@@ -5,6 +5,7 @@
 # `docs/results.sh curves`, or `make learning-curves`, reads the logs that `make train` left; COMMIT=HASH names the commit that trained, if it is another.
 # `DLRM=DIR docs/results.sh dlrm` plays the trace gpu-v2025 (ten minutes).
 # `SURF=FILE DLRM=DIR docs/results.sh cost` replays two traces with autoscalers (an hour).
+# `SURF=FILE docs/results.sh consolidation` plays an autoscaler's consolidation and that of +defrag (an hour).
 # `docs/results.sh example` trains the example in Python and judges it (an hour).
 # `docs/results.sh defrag` compares the searches for moves (half an hour), and `docs/results.sh records` on a record (ten minutes; needs jq).
 # SEEDS=10 plays fewer seeds, LARGE=5 fewer on large clusters. ONLY=REGEX plays only the sections and scenarios that match, such as ONLY=jobs.
@@ -165,8 +166,7 @@ dlrm() { # two days of the trace gpu-v2025 in the folder DLRM, with the scenario
 }
 cost() { # what profiles cost with autoscalers, on jobs in SURF (columns arrival_s, lifetime_s, cores, cpu_mean_permille), services of the trace in DLRM, and drawn ones (an hour; needs jq and python3)
 	local name scaler with beside section at by='docs/results.sh cost'
-	awk -F, 'NR == 1 {print "name,arrival,lifetime,cpu_request,mem_request"; next}
-		{cpu = $3 * $4; print "job-" NR "," $1 "," $2 "," (cpu < 100 ? 100 : cpu) "m," $3 "Gi"}' "$SURF" >"$tmp/jobs.csv"
+	surf >"$tmp/jobs.csv"
 	awk -F, 'NR == 1 || $2 == "CN" && substr($3, 5) % 8 == 0' "$DLRM"/disaggregated_DLRM_trace.csv >"$tmp/services.csv"
 	cat >"$tmp/services.yaml" <<-E
 		- {name: c96, resources: {cpu: 96, memory: 480Gi}, overhead: {}, offerings: [{zone: a, price: 4.8}]}
@@ -192,6 +192,31 @@ cost() { # what profiles cost with autoscalers, on jobs in SURF (columns arrival
 				keep cost.csv $section "$by" "${SEEDS:-3} from 1"
 		done; done
 	done
+}
+surf() { # the jobs in SURF as a trace
+	awk -F, 'NR == 1 {print "name,arrival,lifetime,cpu_request,mem_request"; next}
+		{cpu = $3 * $4; print "job-" NR "," $1 "," $2 "," (cpu < 100 ? 100 : cpu) "m," $3 "Gi"}' "$SURF"
+}
+consolidation() { # autoscalers with and without +defrag on the jobs in SURF and drawn days (an hour; needs jq and python3)
+	local name scaler settings profiles
+	for name in jobs web1 web2 web3 web4; do for scaler in cluster-autoscaler karpenter:60s; do
+		[[ "$name $scaler" =~ ${ONLY:-} ]] || continue
+		settings=(--autoscaler "$scaler" --autoscaler "$scaler+defrag") profiles=(--profile most-allocated)
+		[ "$scaler" = karpenter:60s ] || profiles+=(--profile gnn)
+		case $name in
+		jobs) surf >"$tmp/jobs.csv" ;;
+		*) web "${name#web}" >"$tmp/$name.csv" ;;
+		esac
+		bin/gnnsched convert --log-dir '' --log-level error --out "$tmp/$name.record" "$tmp/$name.csv"
+		bin/gnnsched compare --log-dir '' --queue "$tmp/queue" "${settings[@]}" --seeds "${SEEDS:-3}" --workers 2 --to 2000-01-02T00:00:00Z \
+			"${profiles[@]}" "$tmp/$name.record" -o json |
+			jq -r --arg s "$name-${scaler%%:*}" 'def short: . * 100 | round / 100; (.rows[0].figures.price_per_day) as $base | .rows[] as $r |
+				($r.name | split(", ")) as $n | "defrag,\($s),\($n[0])\($n[1] | match("[+].*|$").string)" as $at |
+				([["price a day", $r.figures.price_per_day], ["waiting pods", $r.figures.waiting_pods], ["p95 of waits", $r.wait_p95_s],
+					["evicted", $r.autoscaler.evicted], ["core hours lost", $r.autoscaler.lost_core_hours], ["idle cores", $r.figures.idle_cores]][] | "\($at),,\(.[0]),,\(.[1] | short),,,,"),
+				($r.differences.price_per_day // empty | select(.low) | "\($at),default-scheduler,price a day,,\(.mean | short),\(.low | short),\(.high | short),\(.mean / $base * 100 | short),")' |
+			keep cost.csv defrag 'docs/results.sh consolidation' "${SEEDS:-3} from 1"
+	done; done
 }
 web() { # a day of services of 150 cores, whose replicas follow the hour, drawn with a seed
 	python3 - "$1" <<-'P'
@@ -289,7 +314,7 @@ karpenter() { # how far replays are from Karpenter's own controller: five worklo
 }
 
 case ${1:-} in
-cpu | usage | gpu | cost | dlrm | curves | example | defrag | records | karpenter) "$1" ;;
-*) echo "usage: docs/results.sh cpu|usage|gpu|cost|dlrm|curves|example|defrag|records|karpenter" >&2 && exit 2 ;;
+cpu | usage | gpu | cost | consolidation | dlrm | curves | example | defrag | records | karpenter) "$1" ;;
+*) echo "usage: docs/results.sh cpu|usage|gpu|cost|consolidation|dlrm|curves|example|defrag|records|karpenter" >&2 && exit 2 ;;
 esac
 [ "$out" != . ] || go run ./docs/figures

@@ -72,7 +72,7 @@ var may = map[string][]string{
 		"workload/record", "internal"},
 	"scheduler/defrag": {"scheduler/memcluster", "scheduler/plan", "scheduler/plugin/nodereservation",
 		"scheduler/replay", "workload/record", "internal"},
-	"scheduler/autoscale":           {"workload/record", "internal/cluster/kube"},
+	"scheduler/autoscale":           {"scheduler/moves", "scheduler/objective", "workload/record", "internal/cluster"},
 	"scheduler/autoscale/karpenter": {"internal/cluster", "internal/cluster/kube", "scheduler/autoscale"},
 	"scheduler/replay": {"scheduler/autoscale", "scheduler/decision", "scheduler/memcluster", "scheduler/objective", "scheduler/plugin",
 		"workload/record", "internal"},

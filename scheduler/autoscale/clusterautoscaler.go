@@ -50,6 +50,7 @@ type clusterAutoscaler struct {
 	scanned   time.Time            // the last scan
 	added     time.Time            // the last start
 	unneeded  map[string]time.Time // since when, by node
+	yields    bool                 // used nodes stay
 }
 
 // known is a node as it was at a version.
@@ -108,7 +109,7 @@ func (a *clusterAutoscaler) up(c *Cluster) []Launch {
 	if len(waiting) == 0 {
 		return nil
 	}
-	used := a.used(c)
+	used := c.used()
 	var best option
 	for i := range a.groups {
 		o := a.estimate(c, &a.groups[i], waiting, used)
@@ -139,7 +140,7 @@ func (a *clusterAutoscaler) unserved(c *Cluster) []*v1.Pod {
 	var coming []*bin
 	for i := range c.Nodes {
 		if n := &c.Nodes[i]; !n.Ready && !n.Closed {
-			coming = append(coming, a.sizes.newBin(n.Object, a.daemons(c, n.Object)))
+			coming = append(coming, a.sizes.newBin(n.Object, c.daemonsOn(n.Object)))
 		}
 	}
 	waiting := slices.Clone(c.Waiting)
@@ -154,8 +155,8 @@ func (a *clusterAutoscaler) unserved(c *Cluster) []*v1.Pod {
 	})
 }
 
-// daemons returns the pods of DaemonSets that run on a node.
-func (a *clusterAutoscaler) daemons(c *Cluster, n *v1.Node) (out []*v1.Pod) {
+// daemonsOn returns the pods of DaemonSets that run on a node.
+func (c *Cluster) daemonsOn(n *v1.Node) (out []*v1.Pod) {
 	for _, p := range c.Daemons {
 		if Admits(p, n) {
 			out = append(out, p)
@@ -165,7 +166,7 @@ func (a *clusterAutoscaler) daemons(c *Cluster, n *v1.Node) (out []*v1.Pod) {
 }
 
 // used returns the capacity of each pool's machines, with "nodes".
-func (a *clusterAutoscaler) used(c *Cluster) map[string]kube.Quantities {
+func (c *Cluster) used() map[string]kube.Quantities {
 	out := map[string]kube.Quantities{}
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
@@ -224,7 +225,7 @@ func (a *clusterAutoscaler) estimate(c *Cluster, g *group, waiting []*v1.Pod, us
 	out := option{group: g}
 	pool := a.catalog.Pool(g.launch.Pool)
 	most := pool.within(g.node, used[pool.Name])
-	daemons := a.daemons(c, g.node)
+	daemons := c.daemonsOn(g.node)
 	empty := a.sizes.newBin(g.node, daemons)
 	var bins []*bin
 	first := 0 // bins before it are full for pods like the last one
@@ -320,6 +321,9 @@ func (a *clusterAutoscaler) candidates(c *Cluster) (out []*Node) {
 		}
 		b := a.binOf(n)
 		stay, at[n.Object.Name] = append(stay, b), b
+		if a.yields && movable(n.Pods) > 0 {
+			continue
+		}
 		if u := utilisation(n.Object, b.left); n.Launch.Pool != "" && u < a.below && a.mayGo(c, n) {
 			low = append(low, one{n, u})
 		}
@@ -368,10 +372,7 @@ func (a *clusterAutoscaler) elsewhere(n *Node, stay []*bin, gone map[*bin]bool) 
 		i := slices.IndexFunc(stay, func(b *bin) bool { return !gone[b] && b.take(p, x) })
 		if i < 0 {
 			for _, m := range done {
-				x := a.sizes.of(m.pod)
-				if m.to.left.Add(x.amounts, 1); x.alone {
-					delete(m.to.alone, &m.pod.Spec.Containers[0])
-				}
+				m.to.drop(m.pod, a.sizes.of(m.pod))
 			}
 			return false
 		}
@@ -431,6 +432,19 @@ func (a *clusterAutoscaler) mayGo(c *Cluster, n *Node) bool {
 		}
 	}
 	return true
+}
+
+// Yield implements Yielder.
+func (a *clusterAutoscaler) Yield() { a.yields = true }
+
+// MayGo implements Yielder.
+func (a *clusterAutoscaler) MayGo(_ context.Context, c *Cluster) (nodes []string, most map[string]int, err error) {
+	for i := range c.Nodes {
+		if n := &c.Nodes[i]; n.Launch.Pool != "" && n.Ready && !n.Closed && movable(n.Pods) > 0 && a.mayGo(c, n) {
+			nodes = append(nodes, n.Object.Name)
+		}
+	}
+	return nodes, nil, nil
 }
 
 // local reports whether a pod has data that end with it.

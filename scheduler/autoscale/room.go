@@ -84,9 +84,21 @@ func (b *bin) put(p *v1.Pod, x size) {
 	}
 }
 
+// drop takes a pod away.
+func (b *bin) drop(p *v1.Pod, x size) {
+	if b.left.Add(x.amounts, 1); x.alone {
+		delete(b.alone, &p.Spec.Containers[0])
+	}
+}
+
+// takes reports whether a pod fits.
+func (b *bin) takes(p *v1.Pod, x size) bool {
+	return holds(b.left, x.amounts) && !(x.alone && b.alone[&p.Spec.Containers[0]]) && Admits(p, b.node)
+}
+
 // take adds a pod if it fits, and reports whether it did.
 func (b *bin) take(p *v1.Pod, x size) bool {
-	if !holds(b.left, x.amounts) || x.alone && b.alone[&p.Spec.Containers[0]] || !Admits(p, b.node) {
+	if !b.takes(p, x) {
 		return false
 	}
 	b.put(p, x)

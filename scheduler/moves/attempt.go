@@ -113,6 +113,8 @@ func (x *attempt) refuses(row int32) string {
 	}
 	l, n := x.limits, len(x.pods[row])
 	switch {
+	case x.worth([]int32{row}) <= 0:
+		return "its pods lose more than it costs"
 	case x.takes[row]:
 		return "it takes pods of nodes that become empty"
 	case l.Pods > 0 && len(x.steps)+n > l.Pods:
@@ -343,8 +345,18 @@ func (x *attempt) replays() bool {
 	return true
 }
 
+// total returns the gain of the nodes that become empty less the loss of the pods that move.
+func (x *attempt) total() float64 {
+	w := x.limits.Worth
+	if w == nil {
+		return float64(len(x.freed))
+	}
+	return each.Sum(x.freed, func(row int32) float64 { return w.Nodes[row] }) -
+		each.Sum(x.steps, func(m cluster.Move) float64 { return w.Pods[x.all[m.Pod].ID] })
+}
+
 // better reports whether an attempt found more than another, or the same for less.
 func (x *attempt) better(than *attempt) bool {
-	return than == nil || cmp.Or(cmp.Compare(len(x.freed), len(than.freed)), cmp.Compare(len(than.steps), len(x.steps)),
-		cmp.Compare(than.memory(), x.memory())) > 0
+	return than == nil || cmp.Or(cmp.Compare(x.total(), than.total()), cmp.Compare(len(x.freed), len(than.freed)),
+		cmp.Compare(len(than.steps), len(x.steps)), cmp.Compare(than.memory(), x.memory())) > 0
 }

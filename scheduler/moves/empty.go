@@ -14,6 +14,13 @@ type Limits struct {
 	Pods   int   // that move; 0: any number
 	Memory int64 // that the moved pods request, in bytes; 0: any amount
 	Chains bool  // pods of nodes that stay in use may move too, to make room for others
+	Worth  *Worth
+}
+
+// Worth weighs nodes against pods, in one unit. With it, a search looks for the moves of the highest sum, not for the most nodes.
+type Worth struct {
+	Nodes []float64 // by row: the gain if it becomes empty
+	Pods  []float64 // by ID: the loss if it moves
 }
 
 // Step is a move of a pod, given by its ID, to a place that is free then.
@@ -112,7 +119,7 @@ func (e *emptying) try(m strategy) bool {
 			continue
 		}
 		x, spare := e.attempt(m), len(m.order)
-		if x.loose = loose; e.best != nil {
+		if x.loose = loose; e.best != nil && e.limits.Worth == nil {
 			spare -= len(e.best.freed)
 		}
 		better := x.run(spare) && x.better(e.best)
@@ -151,6 +158,7 @@ type load struct {
 	memory int64
 	share  float64
 	size   float64 // largest fraction of all nodes' CPU or memory
+	worth  float64 // for each fraction of all nodes' CPU or memory that its pods request
 }
 
 // orders are the orders in which nodes are tried first.
@@ -159,6 +167,9 @@ var orders = []func(a, b load) int{
 	func(a, b load) int { return cmp.Or(cmp.Compare(a.memory, b.memory), cmp.Compare(a.pods, b.pods)) },
 	func(a, b load) int { return cmp.Or(cmp.Compare(a.share, b.share), cmp.Compare(a.pods, b.pods)) },
 }
+
+// dearest is the order in which most is gained if only the room for the pods is short.
+func dearest(a, b load) int { return cmp.Compare(b.worth, a.worth) }
 
 // smallest is the order in which most nodes become empty if their pods fill the other nodes without a rest.
 func smallest(a, b load) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.pods, b.pods)) }
@@ -178,6 +189,7 @@ func (e *emptying) sorted(order func(a, b load) int) []int32 {
 		l := load{row: row, name: n.Name, pods: len(e.pods[row]), share: fill(n, cluster.Resources{})}
 		l.size = fill(&cluster.Node{Allocatable: sum}, n.Allocatable)
 		l.memory += each.Sum(e.pods[row], func(i int32) int64 { return e.all[i].Requests.Memory })
+		l.worth = e.worth([]int32{row}) / fill(&cluster.Node{Allocatable: sum}, n.Requested)
 		loads = append(loads, l)
 	}
 	slices.SortFunc(loads, func(a, b load) int { return cmp.Or(order(a, b), cmp.Compare(a.name, b.name)) })
@@ -186,8 +198,17 @@ func (e *emptying) sorted(order func(a, b load) int) []int32 {
 
 func (Greedy) empty(e *emptying) { e.greedy(0.99) }
 
+// orders returns the orders in which nodes are tried first.
+func (e *emptying) orders() []func(a, b load) int {
+	if e.limits.Worth != nil {
+		return append(slices.Clip(orders), dearest)
+	}
+	return orders
+}
+
 // greedy tries the usual orders. share is the fraction of the whole work.
 func (e *emptying) greedy(share float64) {
+	orders := e.orders()
 	tries := len(orders)
 	if e.limits.Chains {
 		tries *= 2
@@ -208,9 +229,10 @@ const patience = 200_000
 // the first nodes of the usual orders and the smallest nodes, and then exchanges nodes of the best set, as long as it finds better ones.
 func (Local) empty(e *emptying) {
 	e.greedy(0.2)
+	orders := e.orders()
 	for i := range 2 * (len(orders) + 1) {
 		m := strategy{order: e.sorted(append(orders, smallest)[i/2]), chains: e.limits.Chains, even: i%2 == 1}
-		rows := slices.DeleteFunc(slices.Clone(m.order), func(row int32) bool { return e.weights[row] == nil })
+		rows := slices.DeleteFunc(slices.Clone(m.order), func(row int32) bool { return e.weights[row] == nil || e.worth([]int32{row}) <= 0 })
 		for more := true; more && !e.stop() && len(e.best.freed) < e.bound; {
 			m.set = rows[:min(len(e.best.freed)+1, len(rows))]
 			more = e.possible(m.set) && e.try(m)
@@ -244,13 +266,36 @@ func (e *emptying) varied(draw *rand.Rand) []int32 {
 		draw.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
 		draw.Shuffle(len(set), func(i, j int) { set[i], set[j] = set[j], set[i] })
 		set = append(set[out:], rest[:in]...)
-		if len(set) > e.bound || !e.possible(set) || len(set) == len(e.best.freed) && e.count(set) >= len(e.best.steps) {
+		if len(set) > e.bound || !e.possible(set) || !e.promises(set) {
 			continue
 		}
 		slices.Sort(set)
 		return set
 	}
 	return nil
+}
+
+// promises reports whether a set may be better than the best one.
+func (e *emptying) promises(set []int32) bool {
+	if e.limits.Worth != nil {
+		return e.worth(set) > e.best.total()
+	}
+	return len(set) != len(e.best.freed) || e.count(set) < len(e.best.steps)
+}
+
+// worth returns the gain of nodes less the loss of their pods; the number of nodes if they all are worth the same.
+func (e *emptying) worth(rows []int32) (sum float64) {
+	w := e.limits.Worth
+	if w == nil {
+		return float64(len(rows))
+	}
+	for _, row := range rows {
+		sum += w.Nodes[row]
+		for _, i := range e.pods[row] {
+			sum -= w.Pods[e.all[i].ID]
+		}
+	}
+	return sum
 }
 
 // count returns the number of pods on nodes.

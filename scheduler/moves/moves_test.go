@@ -312,3 +312,35 @@ func TestDrain(t *testing.T) {
 		t.Errorf("two moves %v empty a node with three pods", steps)
 	}
 }
+
+// With worths, the moves empty what gains most, and leave pods that lose more.
+func TestWorth(t *testing.T) {
+	node := func(name string, used int64) *cluster.Node {
+		n := &cluster.Node{Name: name, Allocatable: cluster.Resources{MilliCPU: 4000, Memory: 1 << 36, Pods: 20}, Version: cluster.NextVersion()}
+		n.Add(gpuPod(used, 0, 0).Requests)
+		return n
+	}
+	nodes := []*cluster.Node{node("a", 1000), node("b", 3000), node("c", 1500), node("d", 2900)}
+	var pods []moves.Pod
+	for i, cpu := range []int64{1000, 3000, 1500, 2900} {
+		pods = append(pods, moves.Pod{Pod: gpuPod(cpu, 0, 0), ID: i, Row: int32(i)})
+	}
+	for _, by := range moves.Searchers {
+		for _, c := range []struct {
+			nodes, pods []float64
+			want        []int32
+		}{
+			{[]float64{1, 1, 1, 1}, []float64{0, 0, 0, 0}, []int32{0}},
+			{[]float64{1, 1, 2, 1}, []float64{0, 0, 0, 0}, []int32{2}},
+			{[]float64{1, 1, 2, 1}, []float64{0, 0, 1.5, 0}, []int32{0}},
+			{[]float64{1, 1, 2, 1}, []float64{1, 1, 2, 1}, nil},
+		} {
+			state := moves.New(nodes, pods, moves.Config{Track: objective.Pack{}.Track})
+			got := moves.Empty(state, by.By, moves.Limits{Worth: &moves.Worth{Nodes: c.nodes, Pods: c.pods}},
+				func() bool { return false }, func(float64) {})
+			if !slices.Equal(got.Freed, c.want) {
+				t.Errorf("%s, %v less %v: %v, want %v", by.Name, c.nodes, c.pods, got.Freed, c.want)
+			}
+		}
+	}
+}

@@ -31,11 +31,24 @@ type setting struct {
 // none is the --autoscaler that leaves nodes as recorded.
 const none = "none"
 
-// variant holds the options that may follow a name in --autoscaler, as in name:what@eager+beside.
+// variant holds the options that may follow a name in --autoscaler, as in name:what@eager+beside+beside.
 type variant struct{ what, eager, beside string }
 
-// deletionCosts is what may stand beside an autoscaler: replay.Scaling.DeletionCosts.
-const deletionCosts = "deletion-costs"
+// What may stand beside an autoscaler.
+const (
+	deletionCosts = "deletion-costs" // replay.Scaling.DeletionCosts
+	defrag        = "defrag"         // autoscale.NewConsolidator
+)
+
+// has reports whether a word stands beside the autoscaler.
+func (v variant) has(word string) bool { return slices.Contains(strings.Split(v.beside, "+"), word) }
+
+// known reports whether all words beside the autoscaler are known.
+func (v variant) known() bool {
+	return v.beside == "" || !slices.ContainsFunc(strings.Split(v.beside, "+"), func(word string) bool {
+		return word != deletionCosts && word != defrag
+	})
+}
 
 // parted divides a value of --autoscaler into its name and its options.
 func parted(scaler string) (name string, v variant) {
@@ -142,7 +155,7 @@ func autoscalerNames() []string {
 		out = append(out, "cluster-autoscaler:"+e)
 	}
 	slices.Sort(out)
-	return append(out, "cluster-autoscaler+"+deletionCosts)
+	return append(out, "cluster-autoscaler+"+deletionCosts, "cluster-autoscaler+"+defrag)
 }
 
 // settings returns the autoscalers of the flags: each with each file of NodePools. Without --autoscaler there is one without a name.
@@ -200,21 +213,27 @@ func (s setting) scaling() (*replay.Scaling, error) {
 	}
 	name, v := parted(s.Scaler)
 	start, known := autoscalers[name]
-	if !known || name == none && v != (variant{}) || v.beside != "" && v.beside != deletionCosts {
+	if !known || name == none && v != (variant{}) || !v.known() {
 		return nil, choice.Unknown("autoscaler", s.Scaler, autoscalerNames())
 	}
 	catalog, err := autoscale.Read(s.Types, s.Pools)
 	if err != nil {
 		return nil, err
 	}
-	out := &replay.Scaling{Catalog: catalog, DeletionCosts: v.beside == deletionCosts}
+	out := &replay.Scaling{Catalog: catalog, DeletionCosts: v.has(deletionCosts)}
 	if start == nil {
 		return out, nil
 	}
 	if _, err := start(v, catalog, 1); err != nil {
 		return nil, fmt.Errorf("--autoscaler %s: %w", s.Scaler, err)
 	}
-	out.New = func(c *autoscale.Catalog, seed uint64) (autoscale.Scaler, error) { return start(v, c, seed) }
+	out.New = func(c *autoscale.Catalog, seed uint64) (autoscale.Scaler, error) {
+		s, err := start(v, c, seed)
+		if y, yields := s.(autoscale.Yielder); err == nil && yields && v.has(defrag) {
+			return autoscale.NewConsolidator(y, c), nil
+		}
+		return s, err
+	}
 	return out, nil
 }
 

@@ -49,6 +49,10 @@ func TestAutoscaler(t *testing.T) {
 		!strings.Contains(out, "most-allocated, none") || !strings.Contains(out, "hours_m") {
 		t.Errorf("code %d:\n%s", code, out)
 	}
+	code, out, errs = execute(t, append([]string{"-o", "csv", "--autoscaler", "cluster-autoscaler+deletion-costs+defrag"}, args...)...)
+	if code != exit.OK || !strings.Contains(out, "most-allocated, cluster-autoscaler+deletion-costs+defrag") {
+		t.Errorf("code %d: %s\n%s", code, errs, out)
+	}
 	page := filepath.Join(t.TempDir(), "page.html")
 	if code, _, errs = execute(t, append([]string{"--html", page}, args...)...); code != exit.OK {
 		t.Errorf("code %d: %s", code, errs)
@@ -69,6 +73,7 @@ func TestAutoscaler(t *testing.T) {
 	for say, args := range map[string][]string{
 		"did you mean cluster-autoscaler?":    {"--autoscaler", "cluster-autoscalr", dir},
 		"+deletion-costs?":                    {"--autoscaler", "cluster-autoscaler+deletion-cost", dir},
+		"mean cluster-autoscaler+defrag?":     {"--autoscaler", "cluster-autoscaler+defrag+other", dir},
 		"is no utilisation of 0 to 1":         {"--autoscaler", "cluster-autoscaler@2", dir},
 		"--at-most-waiting is -1":             {"--autoscaler", "cluster-autoscaler", "--at-most-waiting", "-1", dir},
 		"choose one of least-waste":           {"--autoscaler", "cluster-autoscaler:cheapest", dir},
@@ -96,7 +101,8 @@ func TestAnswer(t *testing.T) {
 			t.Errorf("at most %v: %s, want %s", most, got, want)
 		}
 	}
-	for scaler, want := range map[string]bool{"cluster-autoscaler:price@0.7+deletion-costs": true, "cluster-autoscaler": false} {
+	for scaler, want := range map[string]bool{"cluster-autoscaler:price@0.7+deletion-costs": true, "cluster-autoscaler": false,
+		"karpenter:60s+defrag+deletion-costs": true, "karpenter+defrag": false} {
 		if s, err := (setting{Scaler: scaler, Types: autoscale.ExampleTypes}).scaling(); err != nil || s.DeletionCosts != want {
 			t.Errorf("%s: %+v, %v", scaler, s, err)
 		}

@@ -87,6 +87,34 @@ func (s *scaler) methods() []method {
 	}
 }
 
+// Yield implements autoscale.Yielder.
+func (s *scaler) Yield() {
+	s.yielded = s.loop.methods[1]
+	s.loop.methods = s.loop.methods[:1]
+}
+
+// MayGo implements autoscale.Yielder: Karpenter's candidates for consolidation, and the budgets of its pools.
+func (s *scaler) MayGo(ctx context.Context, _ *autoscale.Cluster) (nodes []string, most map[string]int, err error) {
+	wellKnown.RLock()
+	defer wellKnown.RUnlock()
+	ctx, m := s.context(ctx), s.yielded
+	for _, x := range s.store.machines {
+		if x.claim != nil && !x.leaves {
+			s.consolidatable(x)
+		}
+	}
+	all, _, err := disruption.GetCandidatesWithTotals(ctx, s.cluster, s.store, silent{}, s.clock, s.provider,
+		m.ShouldDisrupt, m.Class(), s.queue, nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("karpenter: candidates: %w", err)
+	}
+	for _, c := range all {
+		nodes = append(nodes, c.Name())
+	}
+	most, err = disruption.BuildDisruptionBudgetMapping(ctx, s.cluster, s.clock, s.store, s.provider, silent{}, m.Reason())
+	return nodes, most, err
+}
+
 // due returns when the loop has something to do, or zero.
 func (l *loop) due() time.Time {
 	switch {

@@ -258,3 +258,24 @@ func TestWithoutZones(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// After Yield, used nodes stay, and MayGo names those that Karpenter could remove, with the budgets of pools.
+func TestYield(t *testing.T) {
+	w := newWorld(t, shop(pool("plain", `{"consolidateAfter": "1m", "budgets": [{"nodes": "1"}]}`, "")))
+	y := w.scaler.(autoscale.Yielder)
+	y.Yield()
+	w.add(machineOf("n1", "m8", "a"), true, pod("p", "1500m"))
+	w.add(machineOf("n2", "m8", "a"), true, pod("q", "1500m", func(p *v1.Pod) { p.Annotations = map[string]string{"karpenter.sh/do-not-disrupt": "true"} }))
+	w.add(machineOf("n3", "m4", "a"), true)
+	w.step()
+	if nodes, _, err := y.MayGo(t.Context(), &w.c); err != nil || len(nodes) > 0 {
+		t.Errorf("before consolidateAfter: %v, %v", nodes, err)
+	}
+	if got, want := w.run(5*time.Minute), "  75s close n3\n  75s remove n3"; got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	nodes, most, err := y.MayGo(t.Context(), &w.c)
+	if err != nil || !slices.Equal(nodes, []string{"n1"}) || most["plain"] != 1 {
+		t.Errorf("%v of %v, %v", nodes, most, err)
+	}
+}

@@ -67,6 +67,7 @@ type scaler struct {
 
 	batch    batch
 	loop     loop
+	yielded  method // whose candidates another scaler may remove
 	commands []*command
 	launched map[string]int // machines by pool
 	notes    notes
@@ -119,7 +120,7 @@ func (s *scaler) changed() { s.generation++ }
 func (s *scaler) Step(ctx context.Context, c *autoscale.Cluster) (autoscale.Plan, error) {
 	wellKnown.RLock()
 	defer wellKnown.RUnlock()
-	ctx = log.IntoContext(karpenteroptions.ToContext(timeless{ctx}, &s.options), logr.Discard())
+	ctx = s.context(ctx)
 	s.tick(c.Now)
 	plan := autoscale.Plan{}
 	if err := s.sync(ctx, c); err != nil {
@@ -135,6 +136,11 @@ func (s *scaler) Step(ctx context.Context, c *autoscale.Cluster) (autoscale.Plan
 	}
 	plan.Next = s.next()
 	return plan, nil
+}
+
+// context returns a context as Karpenter's code needs it.
+func (s *scaler) context(ctx context.Context) context.Context {
+	return log.IntoContext(karpenteroptions.ToContext(timeless{ctx}, &s.options), logr.Discard())
 }
 
 // tick sets the time. Karpenter compares times to find out whether something changed. Therefore two steps never have quite the same.
