@@ -63,7 +63,7 @@ func defaultConfig(variant string) (Config, error) {
 	c := Config{
 		Settings: run.Settings{
 			Variant: variant, Hidden: 32, Seed: 1, Steps: 60_000, LearningRate: 1e-3, BatchSize: 128, ClipNorm: 5,
-			Imitation: run.Imitation{Teacher: "linear", Share: 0.4},
+			Imitation: run.Imitation{Teacher: "linear", Share: 0.5},
 		},
 		Rollouts:  rollouts.Defaults(),
 		Selection: run.Selection{EvaluateEvery: 5_000, EvaluateSeeds: 100, Unscheduled: 1},

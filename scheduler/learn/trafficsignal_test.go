@@ -13,7 +13,7 @@ var talkers = [3]string{"affinity:rack", "affinity:node", "kube-scheduler"}
 
 // Rollouts tell policies apart that send far from those that do not, on clusters that a bad policy has filled.
 func TestTrafficReturnsTellPoliciesApart(t *testing.T) {
-	j, err := ReadJob("traffic.yaml", []byte("variant: acgnn\nenvironment: {scenario: traffic}\n"), "acgnn")
+	j, err := ReadJob("traffic.yaml", []byte("variant: acgnn\nrollouts: {horizon: 150}\nenvironment: {scenario: traffic}\n"), "acgnn")
 	fatal.If(t, err)
 	env, err := sim.New(j.Environment)
 	fatal.If(t, err)
