@@ -77,7 +77,7 @@ func app(name string) *ucli.App {
 // runCommands returns rungnn, rundqn, runacgnn and runacdqn: one scheduler with four networks.
 func runCommands() []*ucli.Command {
 	about := map[string]string{
-		"gnn": "with messages; deep Q-learning online", "dqn": "without messages; deep Q-learning online",
+		"gnn": "with messages", "dqn": "without messages",
 		"acgnn": "with messages; actor-critic", "acdqn": "without messages; actor-critic",
 	}
 	var out []*ucli.Command
@@ -88,7 +88,7 @@ func runCommands() []*ucli.Command {
 			Description: "Pods use it with `schedulerName: " + v + "`. Filters, preemption, queues and binding are upstream's.\n" +
 				"If the network fails (no checkpoint, deadline, panic, NaN), upstream's scores decide.\n" +
 				"The network prices what pods that arrive still find room for; a placement costs the room that it takes from others.\n" +
-				"rungnn, rundqn, runacgnn and runacdqn differ in this network and in how it learns with --learn. With --policy, --profiles or\n" +
+				"rungnn, rundqn, runacgnn and runacdqn differ in this network. With --policy, --profiles or\n" +
 				"--config they are the same scheduler.\n\n" +
 				"Examples:\n" +
 				runExample(v, "", "on the simulated cluster") +

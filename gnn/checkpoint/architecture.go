@@ -41,8 +41,8 @@ type Head string
 // network. They differ in how the network learns.
 const (
 	// DQN chooses the candidate with the highest value: Q = value + score - mean score (dueling),
-	// learned by deep Q-learning. On the GPU graph the score is how much a placement takes from the
-	// value, learned from the ends of episodes.
+	// learned by rollouts. On graphs of stars the score is how much a placement takes from the
+	// value, which is learned from what episodes or a scheduler's placements come to.
 	DQN Head = "dqn"
 	// ActorCritic has the policy's logits as scores, and a critic's value.
 	ActorCritic Head = "actor-critic"
@@ -89,8 +89,7 @@ func (a Architecture) Layout() (*feature.Layout, error) {
 	return feature.NewLayout(a.Features)
 }
 
-// ReadsPeers reports whether the network reads with which running pods the pending pod exchanges data. The replay memory of
-// deep Q-learning does not hold these.
+// ReadsPeers reports whether the network reads with which running pods the pending pod exchanges data.
 func (a Architecture) ReadsPeers() bool {
 	l, err := a.Layout()
 	return a.Graph == ClusterGraph && err == nil && l.Widths.Path > 0
