@@ -7,120 +7,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 
 	ucli "github.com/urfave/cli/v2"
-	"sigs.k8s.io/yaml"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/infer"
-	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/learn"
-	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/learn/value"
 	"gnnsched/scheduler/policy/neural"
 	"gnnsched/workload/trace/openb"
 )
-
-func trainGPU(c *ucli.Context) error { return trainValues(c, value.Defaults()) }
-
-func trainKinds(c *ucli.Context) error { return trainValues(c, value.KindDefaults()) }
-
-// trainValues trains a network that values the centres of stars. The configuration is that of the flags, else the given one.
-func trainValues(c *ucli.Context, cfg value.Config) (err error) {
-	if c.NArg() > 0 {
-		return exit.Usagef("unexpected argument %q", c.Args().First())
-	}
-	if cfg, err = valueConfig(c, cfg); err != nil {
-		return err
-	}
-	var resume *run.State
-	if c.Bool("resume") {
-		if resume, err = loadState(c, filesOf(c, valueVariant(cfg)).state, []string{"config", "seed", "start"}); err != nil {
-			return err
-		}
-		if cfg, err = value.Resumed(resume); err != nil {
-			return err
-		}
-	}
-	if c.Bool("print-config") {
-		return cli.Written(c)(yaml.Marshal(cfg))
-	}
-	return trainConfig(c, cfg, resume, filesOf(c, valueVariant(cfg)))
-}
-
-// trainConfig trains a network and writes the best one.
-func trainConfig(c *ucli.Context, cfg value.Config, resume *run.State, f runFiles) (err error) {
-	t := value.Trainer{Config: cfg}
-	t.Resume, t.State = resume, f.state
-	gpus := cfg.Graph != checkpoint.KindsGraph
-	if gpus {
-		if t.Nodes, t.Family, err = gpuFamily(c); err != nil {
-			return err
-		}
-	}
-	if start := c.String("start"); start != "" {
-		if t.Start, err = checkpoint.Load(start); err != nil {
-			return exit.New(exit.Checkpoint, err, "name a network that the same command wrote")
-		}
-		if err := t.CheckStart(); err != nil { // before anything is written
-			return exit.New(exit.Usage, fmt.Errorf("--start %s: %w", start, err),
-				"name a network of the same architecture, or choose its encoder, head, hidden and features with --config")
-		}
-	}
-	if err := cli.Writable(f.out); err != nil {
-		return err
-	}
-	if gpus {
-		if err := value.TypicalPods(t.Family).Save(f.out); err != nil || c.Bool("typical-only") {
-			return err
-		}
-	}
-	events, err := f.open(c, firstStep(t.Resume))
-	if err != nil {
-		return err
-	}
-	save := func(k *checkpoint.Checkpoint) error {
-		k.Manifest.Commit = commit
-		return k.Save(f.out)
-	}
-	x := training{trainer: &t, options: &t.Options, unit: "iteration", steps: t.Config.Iterations, save: save}
-	return errors.Join(x.run(c, f, events), events.Close())
-}
-
-// valueVariant returns the name of the configuration's network.
-func valueVariant(c value.Config) string {
-	name := map[checkpoint.Encoder]string{checkpoint.GNN: "gnn", checkpoint.MLP: "dqn", checkpoint.Linear: "linear"}[c.Encoder]
-	if c.Head == checkpoint.ActorCritic {
-		name = "ac" + name
-	}
-	return string(cmp.Or(c.Graph, checkpoint.GPUGraph)) + "-" + name
-}
-
-// valueConfig returns the configuration of the file and the flags, with other fields as in cfg.
-func valueConfig(c *ucli.Context, cfg value.Config) (value.Config, error) {
-	hint := "gnntrain " + c.Command.Name + " --print-config prints such a file"
-	if path := c.String("config"); path != "" {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return cfg, exit.New(exit.Usage, err, hint)
-		}
-		if cfg, err = cfg.Read(path, b); err != nil {
-			return cfg, exit.New(exit.Usage, err, hint)
-		}
-	}
-	if c.IsSet("seed") {
-		cfg.Seed = c.Uint64("seed")
-	}
-	if err := cfg.Validate(); err != nil {
-		return cfg, exit.New(exit.Usage, err, "see gnntrain "+c.Command.Name+" --help")
-	}
-	return cfg, nil
-}
 
 // gpuFamily reads the nodes and the workloads that the flags name.
 func gpuFamily(c *ucli.Context) (nodes []openb.Node, family []value.Workload, err error) {
@@ -180,9 +78,9 @@ func readCandidate(path string) (c candidate, err error) {
 	if c.Checkpoint, err = neural.Load(path); err != nil {
 		return c, err
 	}
-	score, ok := c.Manifest.Training[run.HeldOutScore]
+	score, ok := c.Manifest.Training[value.HeldOutScore]
 	if !ok {
-		return c, exit.New(exit.Usage, fmt.Errorf("%s: its manifest has no %s", path, run.HeldOutScore),
+		return c, exit.New(exit.Usage, fmt.Errorf("%s: its manifest has no %s", path, value.HeldOutScore),
 			"train it again with this version's gnntrain")
 	}
 	if err := json.Unmarshal(c.Manifest.Config, &c.job); err != nil {
@@ -191,29 +89,6 @@ func readCandidate(path string) (c candidate, err error) {
 	delete(c.job, "seed")
 	c.score = score
 	return c, nil
-}
-
-// judge sets the score anew, by episodes that follow those that chose the run's network.
-func (c *candidate) judge(episodes int) error {
-	if c.Manifest.Architecture.Stars() {
-		return exit.New(exit.Usage, fmt.Errorf("%s is on the %s graph", c.path, c.Manifest.Architecture.Graph), "leave --episodes out")
-	}
-	var job learn.Job
-	if err := json.Unmarshal(c.Manifest.Config, &job); err != nil {
-		return exit.New(exit.Usage, fmt.Errorf("the configuration in its manifest: %w", err), "train it again with gnntrain")
-	}
-	held, err := run.NewHeldOut(job.Evaluation(), episodes)
-	if err != nil {
-		return err
-	}
-	held.After(job.EvaluateSeeds)
-	net, err := infer.New(c.Checkpoint)
-	if err != nil {
-		return err
-	}
-	s, err := held.Evaluate(neural.New(c.path, net, nil), false)
-	c.score = s.Total(job.Unscheduled)
-	return err
 }
 
 func pick(c *ucli.Context) error {
@@ -231,15 +106,6 @@ func pick(c *ucli.Context) error {
 				"name networks of one configuration")
 		}
 		all = append(all, next)
-	}
-	if n := c.Int("episodes"); n < 0 {
-		return exit.Usagef("--episodes is %d, want 1 or more", n)
-	} else if n > 0 {
-		for i := range all {
-			if err := all[i].judge(n); err != nil {
-				return err
-			}
-		}
 	}
 	best := slices.MinFunc(all, func(a, b candidate) int { return cmp.Compare(a.score, b.score) })
 	for _, a := range all {

@@ -1,5 +1,5 @@
-// Command gnntrain trains a network and writes it as a checkpoint: in the simulator, for GPU clusters
-// (gnntrain gpu), or with the placements of a running scheduler (--online). gnntrain pick takes the best of several
+// Command gnntrain trains a network and writes it as a checkpoint: one that sets prices of room for kinds of pods, one for GPU clusters
+// (gnntrain gpu), or one that goes on with the placements of a running scheduler (--online). gnntrain pick takes the best of several
 // runs. It is the one program that links libtorch. `make trainer` builds it, with the build tag torch. Without that tag it has its help and
 // its manual pages, and every other command ends with an error.
 package main
@@ -7,11 +7,10 @@ package main
 import (
 	"os"
 	"slices"
-	"time"
+	"strings"
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/work"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/learn"
@@ -27,24 +26,23 @@ func app() *ucli.App {
 	return &ucli.App{
 		Name: "gnntrain", HideHelpCommand: true, Version: commit, EnableBashCompletion: true,
 		Usage: "train a scheduler's network in the simulator",
-		Description: "gnntrain kinds trains the four variants that wait least, gnntrain gpu one for GPU clusters. Without a command,\n" +
-			"a network for any objective learns on random clusters and workloads, by playing on after several candidates\n" +
-			"(rollouts); with messages (gnn) or without (dqn). A run imitates a heuristic at first. It evaluates the network on\n" +
-			"held-out workloads and writes the best one. A stopped or killed run continues with --resume, and gives the same\n" +
-			"network as an unbroken one.\n\n" +
+		Description: "The network learns how long the pods of each kind will wait, from episodes on clusters where some nodes have\n" +
+			"what few have. The rule linear plays the first episodes. What more the pods of a kind wait if a place is lost\n" +
+			"is the price of a place. The network is evaluated on held-out episodes, and the best one is written. A stopped\n" +
+			"or killed run continues with --resume, and gives the same network as an unbroken one. gnntrain gpu trains one\n" +
+			"for GPU clusters.\n\n" +
 			"Examples:\n" +
-			"   gnntrain kinds                            # minutes; the job of the shipped gnn\n" +
-			"   gnntrain                                  # for balance; writes gnn.safetensors\n" +
+			"   gnntrain                                  # minutes; writes gnn.safetensors, as the shipped gnn is made\n" +
 			"   gnntrain --resume                         # continues that run after Ctrl-C\n" +
+			"   gnntrain --variant acgnn --scenario scarce-zones --scenario jobs --out my.safetensors\n" +
 			"   gnntrain --trace prod.record --out my.safetensors    # on the record of your own cluster\n" +
 			"   gnntrain --print-config >my.yaml && gnntrain --config my.yaml --out my.safetensors\n" +
 			"   rungnn --checkpoint my.safetensors        # schedules with the trained network",
-		Commands: []*ucli.Command{gpuCommand(), kindsCommand(), pickCommand(), work.Command(program()), cli.Manual()},
-		Flags: cli.Grouped(slices.Concat(runFlags(), work.Flags(), onlineFlags(), learn.Flags()),
-			cli.Group{Flags: "steps seed teacher online"},
+		Commands: []*ucli.Command{gpuCommand(), pickCommand(), cli.Manual()},
+		Flags: cli.Grouped(slices.Concat(runFlags(), valueFlags(), fileFlags("VARIANT.safetensors"), onlineFlags()),
+			cli.Group{Flags: "online"},
 			cli.Group{Heading: "files and progress", Flags: "events progress log-scrolling"},
-			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames},
-			cli.Group{Heading: "learning", Flags: "hidden-layers learning-rate batch-size use-heuristic"}),
+			cli.Group{Heading: "learning", Flags: "iterations hidden-layers learning-rate"}),
 		Action: dispatch,
 	}
 }
@@ -57,22 +55,19 @@ func dispatch(c *ucli.Context) error {
 	if c.Bool("online") {
 		return learnOnline(c)
 	}
-	return train(c)
+	return trainKinds(c)
 }
 
-// runFlags returns the flags that are not hyperparameters.
+// runFlags returns the flags of a network on the graph of kinds.
 func runFlags() []ucli.Flag {
-	return append([]ucli.Flag{
+	return []ucli.Flag{
 		&ucli.StringFlag{Name: "variant", Value: "gnn",
-			Usage: "`NAME`: gnn, dqn, or the actor-critics acgnn and acdqn; those that end in gnn send messages"},
-		&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with hyperparameters, clusters and workloads; flags take precedence"},
-		&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
-		&ucli.StringFlag{Name: "start", Usage: "checkpoint `FILE` of a network to begin with, of the same architecture, " +
-			"instead of random weights"},
-		&ucli.StringFlag{Name: "scenario", Usage: "learn on the clusters and workloads of the scenario of this `NAME`"},
+			Usage: "`NAME`: gnn, dqn, or the actor-critics acgnn and acdqn; those that end in gnn hear of places"},
+		&ucli.StringSliceFlag{Name: "scenario", DefaultText: strings.Join(value.KindDefaults().Scenarios, ", "),
+			Usage: "learn on the clusters and workloads of the scenario of this `NAME`; may be repeated"},
 		&ucli.StringFlag{Name: "trace", Usage: "learn on the nodes and pods of a `RECORD` (gnnsched record); " +
 			"the last two fifths of its time are for validation and test"},
-	}, fileFlags("VARIANT.safetensors")...)
+	}
 }
 
 // fileFlags returns the flags of every training in the simulator that say where its files are and how
@@ -126,23 +121,6 @@ func gpuCommand() *ucli.Command {
 	}
 }
 
-func kindsCommand() *ucli.Command {
-	return &ucli.Command{
-		Name: "kinds", Usage: "train a network that sets prices of room for kinds of pods",
-		Description: "The network learns how long the pods of each kind will wait, from episodes on clusters where some nodes have\n" +
-			"what few have. The rule linear plays the first episodes. What more the pods of a kind wait if a place is lost\n" +
-			"is the price of a place.\n\n" +
-			"Examples:\n" +
-			"   gnntrain kinds                            # minutes; writes kinds-gnn.safetensors, as the shipped gnn is made\n" +
-			"   gnntrain kinds --config scheduler/learn/value/runs/acgnn.yaml # the shipped acgnn; dqn and acdqn likewise\n" +
-			"   gnntrain kinds --resume                   # continues that run after Ctrl-C\n" +
-			"   gnntrain kinds --print-config >my.yaml && gnntrain kinds --config my.yaml --out my.safetensors",
-		Flags: cli.Grouped(slices.Concat(valueFlags(), fileFlags("kinds-gnn.safetensors")),
-			cli.Group{Heading: "files and progress", Flags: "events progress log-scrolling"}),
-		Action: trainKinds,
-	}
-}
-
 // valueFlags returns the flags of both trainings of values.
 func valueFlags() []ucli.Flag {
 	return []ucli.Flag{
@@ -151,6 +129,9 @@ func valueFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with the hyperparameters; flags take precedence"},
 		&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
 		&ucli.Uint64Flag{Name: "seed", Value: value.Defaults().Seed, Usage: "`SEED` of everything random"},
+		&ucli.IntFlag{Name: "iterations", DefaultText: "60 for gpu, else 50", Usage: "`NUMBER` of iterations, each of which plays episodes and learns"},
+		&ucli.IntFlag{Name: "hidden-layers", DefaultText: "64 for gpu, else 16", Usage: "`WIDTH` of the hidden layers"},
+		&ucli.Float64Flag{Name: "learning-rate", DefaultText: "0.001", Usage: "`RATE` of Adam at the start; it falls linearly to a twentieth"},
 	}
 }
 
@@ -159,29 +140,13 @@ func pickCommand() *ucli.Command {
 		Name: "pick", Usage: "take the best of several runs of one job with different seeds", ArgsUsage: "FILE FILE...",
 		Description: "The runs must differ in nothing but the seed. Each network was judged on the same held-out workloads when it\n" +
 			"was written; the one with the lowest score is copied to --out, with the typical pods beside it. The scores of all are printed.\n" +
-			"Those workloads also chose each run's network, so luck is in their scores. With --episodes, each network is judged again on\n" +
-			"further ones.\n\n" +
+			"Those workloads also chose each run's network, so luck is in their scores.\n\n" +
 			"Example:\n" +
 			"   for s in 1 2 3; do gnntrain --config my.yaml --seed $s --out my-$s.safetensors; done\n" +
 			"   gnntrain pick --out my.safetensors my-1.safetensors my-2.safetensors my-3.safetensors",
 		Flags: []ucli.Flag{
 			&ucli.StringFlag{Name: "out", Required: true, Usage: "`FILE` to write the best network to"},
-			&ucli.IntFlag{Name: "episodes", Usage: "judge again on `NUMBER` further held-out episodes; not for networks of gpu and kinds"},
 		},
 		Action: pick,
-	}
-}
-
-// program is this one for others of its kind.
-func program() work.Program {
-	return work.Program{
-		Usage: "play rollouts for other machines",
-		Description: "gnntrain --workers URL puts the rollouts of a run into a queue at that URL.\n" +
-			"Workers of the same program, with the same libraries, on the same kind of processor take them; others get nothing, and say so.\n" +
-			"So the weights are those of one process, to the last bit. " +
-			"gnnsched work --help describes certificates.\n\nExamples:\n" +
-			"   gnntrain work --listen 127.0.0.1:4222                                  # a queue and a worker\n" +
-			"   gnntrain --config my.yaml --workers nats://127.0.0.1:4222              # … to which a run gives its rollouts",
-		Work: "rollouts", Limit: 24 * time.Hour, Handlers: handlers,
 	}
 }

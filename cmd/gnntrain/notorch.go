@@ -8,15 +8,11 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
-	"gnnsched/internal/workers"
 )
 
-func train(*ucli.Context) error       { return errNoTorch }
 func learnOnline(*ucli.Context) error { return errNoTorch }
 func trainGPU(*ucli.Context) error    { return errNoTorch }
 func trainKinds(*ucli.Context) error  { return errNoTorch }
 func pick(*ucli.Context) error        { return errNoTorch }
-
-func handlers() map[string]workers.Handler { return nil }
 
 var errNoTorch = exit.New(exit.Usage, errors.New("this binary was built without libtorch"), "build it with `make trainer`")

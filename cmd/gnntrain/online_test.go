@@ -20,7 +20,6 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/experience"
-	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
@@ -62,7 +61,7 @@ func trainOnline(t *testing.T, stream []byte, args ...string) (code int, stderr 
 	var errs bytes.Buffer
 	app := &ucli.App{
 		Name: "gnntrain", ErrWriter: &errs, Action: learnOnline,
-		Flags: slices.Concat(runFlags(), onlineFlags(), learn.Flags()),
+		Flags: slices.Concat(runFlags(), valueFlags(), fileFlags(""), onlineFlags()),
 	}
 	code = cli.RunContext(context.Background(), app, append([]string{"gnntrain", "--online"}, args...))
 	return code, errs.String()
@@ -111,7 +110,7 @@ func TestOnlineStopsAtSignal(t *testing.T) {
 		signal()
 	}()
 	var errs bytes.Buffer
-	app := &ucli.App{Name: "gnntrain", ErrWriter: &errs, Action: learnOnline, Flags: slices.Concat(runFlags(), onlineFlags(), learn.Flags())}
+	app := &ucli.App{Name: "gnntrain", ErrWriter: &errs, Action: learnOnline, Flags: slices.Concat(runFlags(), valueFlags(), fileFlags(""), onlineFlags())}
 	if code := cli.RunContext(ctx, app, []string{"gnntrain", "--online", "--init", file, "--guard-episodes", "0"}); code != exit.OK {
 		t.Fatalf("code %d: %s", code, errs.String())
 	}

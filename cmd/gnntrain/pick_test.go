@@ -13,7 +13,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
-	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/learn/value"
 )
 
 // writeRun writes the network of a run with a seed, a number of steps and a held-out score.
@@ -28,10 +28,10 @@ func writeRun(t *testing.T, path string, seed uint64, steps int, training map[st
 func TestPick(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ctx := context.Background()
-	writeRun(t, "a", 1, 10, map[string]float64{run.HeldOutScore: 0.5})
-	writeRun(t, "b", 2, 10, map[string]float64{run.HeldOutScore: 0.25})
-	writeRun(t, "c", 3, 10, map[string]float64{run.HeldOutScore: 0.75})
-	writeRun(t, "longer", 4, 20, map[string]float64{run.HeldOutScore: 0.1})
+	writeRun(t, "a", 1, 10, map[string]float64{value.HeldOutScore: 0.5})
+	writeRun(t, "b", 2, 10, map[string]float64{value.HeldOutScore: 0.25})
+	writeRun(t, "c", 3, 10, map[string]float64{value.HeldOutScore: 0.75})
+	writeRun(t, "longer", 4, 20, map[string]float64{value.HeldOutScore: 0.1})
 	writeRun(t, "unjudged", 5, 10, nil)
 	typical := checkpoint.TypicalPods{Pods: []checkpoint.TypicalPod{{MilliCPU: 1000, GPUMilli: 190, Frequency: 1}}}
 	fatal.If(t, typical.Save("b"))
@@ -54,35 +54,6 @@ func TestPick(t *testing.T) {
 		"pick a":                     "out",
 	} {
 		if code, _, errs := gnntrain(t, ctx, strings.Fields(args)...); code == exit.OK || !strings.Contains(errs, say) {
-			t.Errorf("%s: code %d: %s", args, code, errs)
-		}
-	}
-}
-
-// With --episodes, luck on the episodes that chose a run's network does not count.
-func TestPickJudgesAgain(t *testing.T) {
-	t.Chdir(t.TempDir())
-	ctx := context.Background()
-	learned, err := checkpoint.Shipped("acdqn-energy")
-	fatal.If(t, err)
-	lucky := checkpoint.Random(learned.Manifest.Architecture, rand.New(rand.NewPCG(1, 1)))
-	lucky.Manifest.Config, lucky.Manifest.Seed = learned.Manifest.Config, 77
-	lucky.Manifest.Training = map[string]float64{run.HeldOutScore: 0}
-	devices, err := checkpoint.Shipped("gpu-gnn")
-	fatal.If(t, err)
-	devices.Manifest.Training = map[string]float64{run.HeldOutScore: 0}
-	for path, c := range map[string]*checkpoint.Checkpoint{"learned": learned, "lucky": lucky, "devices": devices} {
-		fatal.If(t, c.Save(path))
-	}
-	for args, want := range map[string]string{"pick --out best learned lucky": "* seed 77",
-		"pick --out best --episodes 2 learned lucky": "* seed " + strconv.FormatUint(learned.Manifest.Seed, 10)} {
-		if code, out, errs := gnntrain(t, ctx, strings.Fields(args)...); code != exit.OK || !strings.Contains(out, want) {
-			t.Errorf("%s: code %d: %s%s", args, code, out, errs)
-		}
-	}
-	for args, say := range map[string]string{"pick --out best --episodes 2 devices": "leave --episodes out",
-		"pick --out best --episodes -1 lucky": "want 1 or more"} {
-		if code, _, errs := gnntrain(t, ctx, strings.Fields(args)...); code != exit.Usage || !strings.Contains(errs, say) {
 			t.Errorf("%s: code %d: %s", args, code, errs)
 		}
 	}

@@ -17,20 +17,16 @@ import (
 	"github.com/schollz/progressbar/v3"
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
 
-	"gnnsched/cmd/internal/work"
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/files"
 	"gnnsched/internal/logging"
 	"gnnsched/internal/tensorboard"
-	"gnnsched/internal/workers"
 	"gnnsched/scheduler/experience"
-	"gnnsched/scheduler/learn"
-	"gnnsched/scheduler/learn/remote"
-	"gnnsched/scheduler/learn/run"
-	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/learn/value"
 )
 
 // runFiles are the paths that a run writes to.
@@ -47,36 +43,149 @@ func filesOf(c *ucli.Context, variant string) runFiles {
 	return f
 }
 
-// train is the action without --online: it trains in the simulator.
-func train(c *ucli.Context) (err error) {
-	var job learn.Job
-	var resume *run.State
-	if c.Bool("resume") {
-		resume, job, err = resumedJob(c, filesOf(c, c.String("variant")).state)
-	} else {
-		job, err = newJob(c)
+func trainGPU(c *ucli.Context) error { return train(c, value.Defaults()) }
+
+func trainKinds(c *ucli.Context) error { return train(c, value.KindDefaults()) }
+
+// train trains in the simulator. The configuration is that of the flags, else the given one.
+func train(c *ucli.Context, cfg value.Config) (err error) {
+	if c.NArg() > 0 {
+		return exit.Usagef("unexpected argument %q", c.Args().First())
 	}
-	if err != nil {
+	if cfg, err = configOf(c, cfg); err != nil {
 		return err
+	}
+	t := value.Trainer{Config: cfg}
+	f := filesOf(c, cfg.Name())
+	if t.State = f.state; c.Bool("resume") {
+		if t.Resume, err = loadState(c, f.state); err != nil {
+			return err
+		}
+		if t.Config, err = value.Resumed(t.Resume); err != nil {
+			return err
+		}
 	}
 	if c.Bool("print-config") {
-		return cli.Written(c)(job.YAML())
+		return cli.Written(c)(yaml.Marshal(t.Config))
 	}
-	return trainJob(c, job, resume, filesOf(c, job.Variant))
+	return run(c, &t, f)
 }
 
-// trainJob trains in the simulator, with curves of the run.
-func trainJob(c *ucli.Context, job learn.Job, resume *run.State, f runFiles) error {
-	events, err := f.open(c, firstStep(resume))
+// configOf returns the configuration of the file and the flags, with other fields as in cfg.
+func configOf(c *ucli.Context, cfg value.Config) (value.Config, error) {
+	hint := "see " + c.Command.HelpName + " --help; --print-config prints a file to start from"
+	if path := c.String("config"); path != "" {
+		b, err := files.Read(path, files.Text)
+		if err != nil {
+			return cfg, exit.New(exit.Usage, err, hint)
+		}
+		if cfg, err = cfg.Read(path, b); err != nil {
+			return cfg, exit.New(exit.Usage, err, hint)
+		}
+	}
+	var err error
+	for name, set := range map[string]func(){
+		"seed":          func() { cfg.Seed = c.Uint64("seed") },
+		"iterations":    func() { cfg.Iterations = c.Int("iterations") },
+		"hidden-layers": func() { cfg.Hidden = c.Int("hidden-layers") },
+		"learning-rate": func() { cfg.LearningRate = c.Float64("learning-rate") },
+		"variant":       func() { cfg, err = cfg.As(c.String("variant")) },
+		"scenario":      func() { cfg.Scenarios, cfg.Trace = c.StringSlice("scenario"), "" },
+		"trace":         func() { cfg.Trace = c.String("trace") },
+	} {
+		if c.IsSet(name) {
+			set()
+		}
+	}
+	if c.IsSet("scenario") && c.IsSet("trace") {
+		return cfg, exit.Usagef("--trace and --scenario exclude each other: leave one of them out")
+	}
+	if err = errors.Join(err, cfg.Validate()); err != nil {
+		return cfg, exit.New(exit.Usage, err, hint)
+	}
+	return cfg, nil
+}
+
+// loadState returns the run of a state file. Flags that would change its configuration are errors.
+func loadState(c *ucli.Context, path string) (*value.State, error) {
+	for _, name := range []string{"config", "seed", "start", "iterations", "hidden-layers", "learning-rate", "scenario", "trace"} {
+		if c.IsSet(name) {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s: a resumed run keeps its configuration", name),
+				"leave it out, or start a new run without --resume")
+		}
+	}
+	s, err := value.LoadState(path)
+	if errors.Is(err, value.ErrNoState) {
+		return nil, exit.New(exit.Usage, err, "leave --resume out to start a new run; name the network that you resume as when you started it")
+	}
+	return s, err
+}
+
+// run trains, shows progress, and writes the best network.
+func run(c *ucli.Context, t *value.Trainer, f runFiles) (err error) {
+	gpus := t.Config.Graph != checkpoint.KindsGraph
+	if gpus {
+		if t.Nodes, t.Family, err = gpuFamily(c); err != nil {
+			return err
+		}
+	}
+	if start := c.String("start"); start != "" {
+		if t.Start, err = checkpoint.Load(start); err != nil {
+			return exit.New(exit.Checkpoint, err, "name a network that the same command wrote")
+		}
+		if err := t.CheckStart(); err != nil { // before anything is written
+			return exit.New(exit.Usage, fmt.Errorf("--start %s: %w", start, err),
+				"name a network of the same architecture, or choose its encoder, head, hidden and features with --config")
+		}
+	}
+	if err := cli.Writable(f.out); err != nil {
+		return err
+	}
+	if gpus {
+		if err := value.TypicalPods(t.Family).Save(f.out); err != nil || c.Bool("typical-only") {
+			return err
+		}
+	}
+	events, err := f.open(c, t.Resume)
 	if err != nil {
 		return err
 	}
-	return errors.Join(learnJob(c, job, resume, f, events), events.Close())
+	return errors.Join(learned(c, t, f, events), events.Close())
 }
 
-// open checks that the files can be written, and opens the curves of the run. Figures of steps after first are dropped: they are
-// from another run, or from this one before it was killed.
-func (f runFiles) open(c *ucli.Context, first int) (*tensorboard.Run, error) {
+// learned trains and writes the best network.
+func learned(c *ucli.Context, t *value.Trainer, f runFiles, events *tensorboard.Run) error {
+	save := func(k *checkpoint.Checkpoint) error {
+		k.Manifest.Commit = commit
+		return k.Save(f.out)
+	}
+	r := newReporter(c, t.Config.Iterations)
+	t.Recorder, t.Improved, t.Progress, t.Evaluated = events, save, r.progress, r.evaluated
+	t.Note = func(text string) { fmt.Fprintln(c.App.ErrWriter, text) }
+	best, e, err := t.Train(c.Context)
+	r.end()
+	if err != nil && (best == nil || !errors.Is(err, context.Canceled)) {
+		return err
+	}
+	judged := ""
+	if err == nil && t.Config.Graph == checkpoint.KindsGraph {
+		text, figures, err := t.Judge(best)
+		if err != nil {
+			return err
+		}
+		maps.Copy(best.Manifest.Training, figures)
+		judged = "judged on episodes that neither trained nor chose it: " + text + "\n"
+	}
+	if err := save(best); err != nil { // an earlier process may have found it
+		return err
+	}
+	fmt.Fprintf(c.App.Writer, "wrote %s: held-out %s, after %s\n%s", f.out, e.Text, r.last.Elapsed.Round(time.Second), judged)
+	return f.end(err)
+}
+
+// open checks that the files can be written, and opens the curves of the run. Figures of iterations after that of the state, if there is
+// one, are dropped: they are from another run, or from this one before it was killed.
+func (f runFiles) open(c *ucli.Context, resume *value.State) (*tensorboard.Run, error) {
 	for _, path := range []string{f.out, f.state} {
 		if err := cli.Writable(path); err != nil {
 			return nil, err
@@ -89,104 +198,12 @@ func (f runFiles) open(c *ucli.Context, first int) (*tensorboard.Run, error) {
 	if err != nil {
 		return nil, exit.New(exit.Usage, err, "choose a folder that you can write to with --events")
 	}
+	first := -1
+	if resume != nil {
+		first = resume.Iteration
+	}
 	events.Rewind(first)
 	return events, nil
-}
-
-// firstStep returns the step at which a run continues; -1 for a new one.
-func firstStep(s *run.State) int {
-	if s == nil {
-		return -1
-	}
-	return s.Step
-}
-
-// learnJob runs a job and writes its best network.
-func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f runFiles, events *tensorboard.Run) error {
-	away, end, err := elsewhere(c)
-	if err != nil {
-		return err
-	}
-	defer end()
-	held, err := run.NewHeldOut(job.Evaluation(), job.EvaluateSeeds)
-	if err != nil {
-		return err
-	}
-	baseline, err := held.Evaluate(heuristic.Kubernetes{}, true)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(c.App.ErrWriter, "default scoring on the held-out workloads: %v\n", baseline)
-	save := saving(f.out, baseline)
-	var start *checkpoint.Checkpoint
-	if file := c.String("start"); file != "" && resume == nil {
-		if start, err = checkpoint.Load(file); err != nil {
-			return exit.New(exit.Checkpoint, err, "name a network that gnntrain wrote")
-		}
-	}
-	t, err := learn.NewTrainer(job, start)
-	if err != nil {
-		return err
-	}
-	t.HeldOut, t.State, t.Resume, t.Elsewhere = held, f.state, resume, away
-	x := training{trainer: t, options: &t.Options, unit: "step", steps: job.Steps, save: save}
-	x.beside = fmt.Sprintf(" (default scoring: %v)", baseline)
-	if job.Judge != nil {
-		x.judge = job.Judgement
-	}
-	return x.run(c, f, events)
-}
-
-// training holds the differences between the kinds of training in the simulator.
-type training struct {
-	trainer interface {
-		Train(context.Context) (*checkpoint.Checkpoint, run.Evaluation, error)
-	}
-	options *run.Options // of the trainer
-	unit    string       // name of a step
-	steps   int
-	save    func(*checkpoint.Checkpoint) error
-	beside  string                                              // follows the best network's result
-	judge   func(*checkpoint.Checkpoint) (run.Judgement, error) // judges the chosen network; nil for none
-}
-
-// run trains, shows progress, and writes the best network.
-func (x training) run(c *ucli.Context, f runFiles, events *tensorboard.Run) error {
-	r := newReporter(c, x.unit, x.steps)
-	x.options.Recorder, x.options.Improved = events, x.save
-	x.options.Progress, x.options.Evaluated = r.progress, r.evaluated
-	best, e, err := x.trainer.Train(c.Context)
-	r.end()
-	if err != nil && (best == nil || !errors.Is(err, context.Canceled)) {
-		return err
-	}
-	result := "held-out " + e.Text + x.beside
-	judged := ""
-	if err == nil && x.judge != nil {
-		j, err := x.judge(best)
-		if err != nil {
-			return err
-		}
-		maps.Copy(best.Manifest.Training, j.Figures())
-		judged = fmt.Sprintf("judged on episodes that neither trained nor chose it: %v", j)
-	}
-	if err := x.save(best); err != nil { // an earlier process may have found it
-		return err
-	}
-	fmt.Fprintf(c.App.Writer, "wrote %s: %s, after %s\n", f.out, result, r.last.Elapsed.Round(time.Second))
-	if judged != "" {
-		fmt.Fprintln(c.App.Writer, judged)
-	}
-	return f.end(err)
-}
-
-// saving returns a function that writes a network.
-func saving(out string, baseline run.Score) func(*checkpoint.Checkpoint) error {
-	return func(k *checkpoint.Checkpoint) error {
-		k.Manifest.Commit = commit
-		maps.Copy(k.Manifest.Training, baseline.Figures("default"))
-		return k.Save(out)
-	}
 }
 
 // end returns the error of a run that was interrupted, or removes the state file of one that is over.
@@ -197,113 +214,35 @@ func (f runFiles) end(interrupted error) error {
 	return os.Remove(f.state)
 }
 
-// newJob returns the job of the file and the flags.
-func newJob(c *ucli.Context) (learn.Job, error) {
-	j, err := read(c)
-	if err != nil {
-		return j, exit.New(exit.Usage, err, "see gnntrain --help, and gnntrain --print-config for a file to start from")
-	}
-	learn.ApplyFlags(c, &j.Config)
-	if name := c.String("scenario"); name != "" {
-		if j.Environment, err = learn.EnvironmentByName(name); err != nil {
-			return j, exit.New(exit.Usage, fmt.Errorf("--scenario: %w", err), "")
-		}
-		j.Also = nil // the scenario takes the place of all that the file names
-	}
-	if dir := c.String("trace"); dir != "" {
-		return onRecord(c, j, dir)
-	}
-	if err := j.Validate(); err != nil {
-		return j, exit.New(exit.Usage, err, "see gnntrain --help")
-	}
-	return j, nil
-}
-
-// onRecord returns the job on a record, and says what it learns from and is judged on.
-func onRecord(c *ucli.Context, j learn.Job, dir string) (learn.Job, error) {
-	if c.String("scenario") != "" {
-		return j, exit.Usagef("--trace and --scenario exclude each other: leave one of them out")
-	}
-	j, r, err := j.OnRecord(dir)
-	if err != nil {
-		return j, exit.New(exit.Usage, fmt.Errorf("--trace: %w", err), "docs/how-to/train.md says how a record is divided")
-	}
-	fmt.Fprintln(c.App.ErrWriter, r)
-	return j, nil
-}
-
-// read returns the job of the file, or the variant's default.
-func read(c *ucli.Context) (learn.Job, error) {
-	path := c.String("config")
-	if path == "" {
-		return learn.NewJob(c.String("variant"))
-	}
-	data, err := files.Read(path, files.Text)
-	if err != nil {
-		return learn.Job{}, err
-	}
-	j, err := learn.ReadJob(path, data, c.String("variant"))
-	if err == nil && c.IsSet("variant") && c.String("variant") != j.Variant {
-		err = fmt.Errorf("--variant is %s, but %s has the variant %s", c.String("variant"), path, j.Variant)
-	}
-	return j, err
-}
-
-// resumedJob returns the run of a state file and its job. Flags must not change the job.
-func resumedJob(c *ucli.Context, path string) (*run.State, learn.Job, error) {
-	s, err := loadState(c, path, append(learn.FlagNames(), "config", "scenario", "trace", "start"))
-	if err != nil {
-		return nil, learn.Job{}, err
-	}
-	j, err := learn.ResumedJob(s)
-	return s, j, err
-}
-
-// loadState returns the run of a state file. The flags that would change its configuration are errors.
-func loadState(c *ucli.Context, path string, fixed []string) (*run.State, error) {
-	for _, name := range fixed {
-		if c.IsSet(name) {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--%s: a resumed run keeps its configuration", name),
-				"leave it out, or start a new run without --resume")
-		}
-	}
-	s, err := run.LoadState(path)
-	if errors.Is(err, run.ErrNoState) {
-		return nil, exit.New(exit.Usage, err, "leave --resume out to start a new run; name the network that you resume as when you started it")
-	}
-	return s, err
-}
-
 // reporter shows progress: a bar on a terminal, else a line at each evaluation.
 type reporter struct {
-	unit      string // name of a step
 	bar       *progressbar.ProgressBar
 	to        io.Writer
 	scrolling bool // a line at each report
-	last      run.Pace
+	last      value.Pace
 }
 
-func newReporter(c *ucli.Context, unit string, steps int) *reporter {
-	r := &reporter{unit: unit, to: c.App.ErrWriter, scrolling: c.Bool("log-scrolling"), last: run.Pace{Steps: steps}}
+func newReporter(c *ucli.Context, iterations int) *reporter {
+	r := &reporter{to: c.App.ErrWriter, scrolling: c.Bool("log-scrolling"), last: value.Pace{Iterations: iterations}}
 	bar := cli.IsTerminal(os.Stderr) && !r.scrolling
 	if c.IsSet("progress") {
 		bar = c.Bool("progress")
 	}
 	if bar {
-		r.bar = progressbar.NewOptions(steps, progressbar.OptionSetWriter(logging.Writer(os.Stderr)), progressbar.OptionShowIts(),
-			progressbar.OptionSetItsString(unit+"s"), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true),
+		r.bar = progressbar.NewOptions(iterations, progressbar.OptionSetWriter(logging.Writer(os.Stderr)), progressbar.OptionShowIts(),
+			progressbar.OptionSetItsString("iterations"), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true),
 			progressbar.OptionFullWidth())
 	}
 	return r
 }
 
 // progress shows how far the run is, the figures of its rounds and, if it scrolls, the best evaluation.
-func (r *reporter) progress(p run.Pace) {
+func (r *reporter) progress(p value.Pace) {
 	r.last = p
 	best := "best " + cmp.Or(p.Best, "none yet")
 	if r.bar != nil {
 		r.bar.Describe(p.Figures + "  " + best)
-		_ = r.bar.Set(p.Step)
+		_ = r.bar.Set(p.Iteration)
 	}
 	if r.scrolling {
 		r.line(best)
@@ -311,7 +250,7 @@ func (r *reporter) progress(p run.Pace) {
 }
 
 // evaluated shows an evaluation.
-func (r *reporter) evaluated(e run.Evaluation) {
+func (r *reporter) evaluated(e value.Evaluation) {
 	if r.bar != nil {
 		_ = r.bar.Clear()
 	}
@@ -320,16 +259,12 @@ func (r *reporter) evaluated(e run.Evaluation) {
 
 func (r *reporter) line(what string) {
 	p := r.last
-	left := time.Duration(float64(max(p.Steps-p.Step, 0)) / max(p.Speed, 1e-3) * float64(time.Second))
+	left := time.Duration(float64(max(p.Iterations-p.Iteration, 0)) / max(p.Speed, 1e-3) * float64(time.Second))
 	if p.Figures != "" {
 		what += "; " + p.Figures
 	}
-	decimals := 0
-	if p.Speed < 10 {
-		decimals = 2
-	}
-	fmt.Fprintf(r.to, "%s %d of %d: %s; %.*f %ss/s, %s left\n",
-		r.unit, p.Step, p.Steps, what, decimals, p.Speed, r.unit, left.Round(time.Second))
+	fmt.Fprintf(r.to, "iteration %d of %d: %s; %.2f iterations/s, %s left\n",
+		p.Iteration, p.Iterations, what, p.Speed, left.Round(time.Second))
 }
 
 func (r *reporter) end() {
@@ -338,26 +273,6 @@ func (r *reporter) end() {
 		fmt.Fprintln(os.Stderr)
 	}
 }
-
-// handlers compute the units of gnntrain work.
-func handlers() map[string]workers.Handler {
-	player := &remote.Player{}
-	return map[string]workers.Handler{remote.RolloutsKind: player.Play}
-}
-
-// elsewhere returns who plays a job's rollouts by --workers, until end is called; nil for this process.
-func elsewhere(c *ucli.Context) (e run.Elsewhere, end func(), err error) {
-	pool, err := work.Enlist(c, func(text string) { fmt.Fprintln(c.App.ErrWriter, text) })
-	if err != nil || pool == nil {
-		return nil, func() {}, err
-	}
-	// When the command is told to end, the round may end before, so that its state is saved.
-	ctx, cancel := context.WithCancelCause(pool.Context)
-	context.AfterFunc(c.Context, func() { time.AfterFunc(grace, func() { cancel(context.Cause(c.Context)) }) })
-	return &remote.Rollouts{Context: ctx, Queue: pool.Queue, Waiting: pool.Waiting}, pool.Close, nil
-}
-
-const grace = 20 * time.Second
 
 // source has the steps of the scheduler that started this process, which reads its reports and its file. It ends when its context does, as
 // if the stream had ended there. So a trainer that gets a signal judges and saves its network.

@@ -5,8 +5,8 @@
 //
 //	var s torch.Scope
 //	defer s.Drop()
-//	out := trainee.Net.Forward(&s, batch)
-//	loss := s.Mean(s.HuberEach(out.Value, s.Float32(targets, batch.Size, 1), 1))
+//	v := trainee.Net.Values(&s, batch, false)
+//	loss := s.Mean(s.Square(s.Sub(v, s.Float32(targets, len(targets), 1))))
 //	norm, err := trainee.Step(&s, loss, torch.Descent{Rate: 1e-3, Limit: 10})
 //
 // All code of the package needs the build tag torch and the environment that toolchain/env.sh sets;

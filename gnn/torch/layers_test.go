@@ -56,24 +56,3 @@ func NewLinear(p *Parameters, rng *rand.Rand, name string, in, out int) Linear {
 
 // Forward applies the layer to every row of x.
 func (l Linear) Forward(s *Scope, x *Tensor) *Tensor { return s.Linear(x, l.Weight, l.Bias) }
-
-// LayerNorm normalises every row by itself (Ba, Kiros and Hinton, 2016), so a graph gives the same alone
-// and in a batch. Its parameters are called name.gain and name.bias.
-type LayerNorm struct {
-	Gain, Bias *Tensor
-	Epsilon    float64 // added to a row's variance before the square root
-}
-
-// NewLayerNorm registers a layer for rows of the given width; gain starts at 1, bias at 0.
-func NewLayerNorm(p *Parameters, name string, width int, epsilon float64) LayerNorm {
-	return LayerNorm{
-		Gain:    p.constant(name+".gain", 1, width),
-		Bias:    p.constant(name+".bias", 0, width),
-		Epsilon: epsilon,
-	}
-}
-
-// Forward normalises every row of x.
-func (l LayerNorm) Forward(s *Scope, x *Tensor) *Tensor {
-	return s.layerNorm(x, l.Gain, l.Bias, l.Epsilon)
-}

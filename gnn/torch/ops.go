@@ -5,14 +5,10 @@ package torch
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/sugarme/gotch/libtch"
 )
-
-// noReduction makes a loss of libtorch return one number for each element.
-const noReduction = 0
 
 // Add returns a + b. Like the other operations on two tensors, it repeats b along dimensions of size 1.
 func (s *Scope) Add(a, b *Tensor) *Tensor {
@@ -75,15 +71,6 @@ func (s *Scope) project(x, weight *Tensor) *Tensor {
 	return s.op("project", func(out *libtch.Ctensor) { libtch.AtgLinear(out, x.c, weight.c, nil) }, x, weight)
 }
 
-// layerNorm brings every row of x [n, k] to mean 0 and variance 1 (with epsilon added to the
-// variance), then scales it by gain [k] and shifts it by bias [k].
-func (s *Scope) layerNorm(x, gain, bias *Tensor, epsilon float64) *Tensor {
-	return s.op("layer norm", func(out *libtch.Ctensor) {
-		row := []int64{int64(size(gain.Shape()))}
-		libtch.AtgLayerNorm(out, x.c, row, 1, gain.c, bias.c, epsilon, 0)
-	}, x, gain, bias)
-}
-
 // Rows returns rows of x by their index: out[i] = x[index[i]].
 func (s *Scope) Rows(x, index *Tensor) *Tensor {
 	return s.op("rows", func(out *libtch.Ctensor) { libtch.AtgIndexSelect(out, x.c, 0, index.c) }, x, index)
@@ -105,26 +92,6 @@ func (s *Scope) segmentSum(x, segment *Tensor, segments int) *Tensor {
 	return s.op("segment sum", func(out *libtch.Ctensor) {
 		libtch.AtgIndexAdd(out, zeros.c, 0, segment.c, x.c)
 	}, zeros, x, segment)
-}
-
-// Gather returns one element of each row of x [n, k], by its column: out[i, 0] = x[i, column[i, 0]].
-func (s *Scope) Gather(x, column *Tensor) *Tensor {
-	return s.op("gather", func(out *libtch.Ctensor) { libtch.AtgGather(out, x.c, 1, column.c, 0) }, x, column)
-}
-
-// Concat joins tensors along a dimension. In the other dimensions their shapes are equal.
-func (s *Scope) Concat(dim int, parts ...*Tensor) *Tensor {
-	if len(parts) == 0 {
-		s.fail(fmt.Errorf("torch: concat of nothing"))
-		return nil
-	}
-	return s.op("concat", func(out *libtch.Ctensor) {
-		c := make([]libtch.Ctensor, len(parts))
-		for i, p := range parts {
-			c[i] = p.c
-		}
-		libtch.AtgCat(out, c, len(c), int64(dim))
-	}, parts...)
 }
 
 // Narrow returns length rows (dim 0) or columns (dim 1) of x from start on.
@@ -156,18 +123,6 @@ func (s *Scope) Detach(x *Tensor) *Tensor {
 	return s.op("detach", func(out *libtch.Ctensor) { libtch.AtgDetach(out, x.c) }, x)
 }
 
-// HuberEach returns the Huber loss of every element of x: half the squared error up to delta, growing
-// linearly beyond it. x and target have the same shape.
-func (s *Scope) HuberEach(x, target *Tensor, delta float64) *Tensor {
-	// libtorch would repeat [n] along [n, 1] into n² errors without a word.
-	if s.ready("huber", x, target) && !slices.Equal(x.Shape(), target.Shape()) {
-		s.fail(fmt.Errorf("torch: huber: prediction %v and target %v differ in shape", x.Shape(), target.Shape()))
-	}
-	return s.op("huber", func(out *libtch.Ctensor) {
-		libtch.AtgHuberLoss(out, x.c, target.c, noReduction, delta)
-	}, x, target)
-}
-
 // SegmentLogSoftmax returns the logarithm of the softmax over each segment of x [n, 1]: row i belongs
 // to segment[i], in [0, segments). A policy chooses with it among candidates whose number differs
 // from graph to graph. Scores are first shifted by the highest of their segment, so that no
@@ -185,13 +140,6 @@ func (s *Scope) SegmentLogSoftmax(x *Tensor, segment []int64, segments int) *Ten
 	of := s.Int64(segment, n)
 	shifted := s.Sub(x, s.Float32(highest(values, segment, segments), n, 1))
 	return s.Sub(shifted, s.Rows(s.Log(s.segmentSum(s.Exp(shifted), of, segments)), of))
-}
-
-// SegmentCentre subtracts from each row of x [n, 1] the mean of its segment: row i belongs to segment[i], in
-// [0, segments).
-func (s *Scope) SegmentCentre(x *Tensor, segment []int64, segments int) *Tensor {
-	of := s.Int64(segment, len(segment))
-	return s.Sub(x, s.Rows(segmentMean(s, x, of, segment, segments), of))
 }
 
 // highest returns, for every value, the highest value of its segment.

@@ -12,6 +12,7 @@ import (
 var exported = map[string]string{
 	"scheduler/sim.Given.Leave":                                      "workers get it as JSON",
 	"gnn/torch.TraineeState.Moments":                                 "state files hold it",
+	"scheduler/learn/value.State.Stored":                             "state files hold it",
 	"scheduler/autoscale/karpenter.provider.GetInstanceTypes":        "Karpenter calls it",
 	"scheduler/autoscale/karpenter.provider.GetSupportedNodeClasses": "Karpenter calls it",
 	"scheduler/autoscale/karpenter.singles.ComputeCommands":          "Karpenter's interface has it",

@@ -95,14 +95,11 @@ var may = map[string][]string{
 
 	"scheduler/eval/testbed/inprocess": {"scheduler/eval/testbed", "kwok", "workload/record", "workload/trace"},
 
-	"scheduler/learn/run": {"scheduler/encode", "scheduler/eval", "scheduler/objective", "scheduler/policy",
-		"scheduler/sim", "workload", "gnn", "internal/files", "internal/cluster", "internal/fragmentation",
-		"internal/choice"},
-	"scheduler/learn/value": {"scheduler/learn/run", "scheduler/experience", "scheduler/encode", "scheduler/eval", "scheduler/objective",
-		"scheduler/policy", "scheduler/sim", "workload/trace", "gnn", "internal/cluster", "internal/fragmentation"},
-	"scheduler/learn/rollouts": {"scheduler/learn/run", "scheduler/eval", "scheduler/policy", "gnn", "scheduler/sim"},
-	"scheduler/learn/cem":      {"scheduler/eval", "scheduler/policy", "scheduler/sim", "internal/choice"},
-	"scheduler/learn/learntest": {"scheduler/learn/run", "scheduler/eval", "scheduler/experience", "scheduler/objective", "scheduler/policy",
+	"scheduler/learn/value": {"scheduler/experience", "scheduler/encode", "scheduler/eval", "scheduler/objective",
+		"scheduler/policy", "scheduler/sim", "workload/trace", "gnn", "internal/choice", "internal/cluster", "internal/files",
+		"internal/fragmentation"},
+	"scheduler/learn/cem": {"scheduler/eval", "scheduler/policy", "scheduler/sim", "internal/choice"},
+	"scheduler/learn/learntest": {"scheduler/eval", "scheduler/experience", "scheduler/objective", "scheduler/policy",
 		"scheduler/sim", "gnn", "internal/fatal"},
 
 	"scheduler/policy":            {"internal/cluster", "internal/fragmentation"},

@@ -56,13 +56,6 @@ func (r *Run) Scalar(tag string, step int, v float64) {
 	r.event(scalarEvent(r.clock.Now(), step, tag, v))
 }
 
-// Histogram writes the distribution of the finite values. Close returns its error.
-func (r *Run) Histogram(tag string, step int, values []float64) {
-	if h := newHistogram(values); h.num > 0 {
-		r.event(histogramEvent(r.clock.Now(), step, tag, h))
-	}
-}
-
 // Rewind removes the values of the steps after the given one, for a run that continues from there: TensorBoard drops them.
 func (r *Run) Rewind(step int) { r.event(startEvent(r.clock.Now(), step+1)) }
 
@@ -114,15 +107,6 @@ const (
 
 	valueTag    = 1
 	valueSimple = 2
-	valueHisto  = 5
-
-	histoMin     = 1
-	histoMax     = 2
-	histoNum     = 3
-	histoSum     = 4
-	histoSquares = 5
-	histoLimits  = 6
-	histoCounts  = 7
 )
 
 // fileVersion is the version in the first event of every file.
@@ -147,25 +131,8 @@ func startEvent(now time.Time, step int) []byte {
 }
 
 func scalarEvent(now time.Time, step int, tag string, v float64) []byte {
-	value := protowire.AppendTag(nil, valueSimple, protowire.Fixed32Type)
+	value := protowire.AppendTag(appendMessage(nil, valueTag, []byte(tag)), valueSimple, protowire.Fixed32Type)
 	value = protowire.AppendFixed32(value, math.Float32bits(float32(v)))
-	return summaryEvent(now, step, tag, value)
-}
-
-func histogramEvent(now time.Time, step int, tag string, h histogram) []byte {
-	histo := appendDouble(nil, histoMin, h.min)
-	histo = appendDouble(histo, histoMax, h.max)
-	histo = appendDouble(histo, histoNum, h.num)
-	histo = appendDouble(histo, histoSum, h.sum)
-	histo = appendDouble(histo, histoSquares, h.squares)
-	histo = appendDoubles(histo, histoLimits, h.limits)
-	histo = appendDoubles(histo, histoCounts, h.counts)
-	return summaryEvent(now, step, tag, appendMessage(nil, valueHisto, histo))
-}
-
-// summaryEvent returns an event with one value. fields are the value's encoded fields except the tag.
-func summaryEvent(now time.Time, step int, tag string, fields []byte) []byte {
-	value := append(appendMessage(nil, valueTag, []byte(tag)), fields...)
 	return appendMessage(event(now, step), eventSummary, appendMessage(nil, summaryValue, value))
 }
 
@@ -175,71 +142,4 @@ func appendMessage(b []byte, field protowire.Number, message []byte) []byte {
 
 func appendDouble(b []byte, field protowire.Number, v float64) []byte {
 	return protowire.AppendFixed64(protowire.AppendTag(b, field, protowire.Fixed64Type), math.Float64bits(v))
-}
-
-func appendDoubles(b []byte, field protowire.Number, values []float64) []byte {
-	var packed []byte
-	for _, v := range values {
-		packed = protowire.AppendFixed64(packed, math.Float64bits(v))
-	}
-	return appendMessage(b, field, packed)
-}
-
-// bins is the number of equally wide buckets of a histogram, as TensorBoard draws them.
-const bins = 30
-
-// histogram is the content of a HistogramProto.
-type histogram struct {
-	min, max float64
-	num      float64   // number of values
-	sum      float64   // of the values
-	squares  float64   // sum of their squares
-	limits   []float64 // upper limits of the buckets, ascending
-	counts   []float64 // counts[i] is the number of values above limits[i-1] and up to limits[i]
-}
-
-// newHistogram returns the histogram of the finite values. It is empty if there are none.
-func newHistogram(values []float64) histogram {
-	h := histogram{min: math.Inf(1), max: math.Inf(-1)}
-	finite := make([]float64, 0, len(values))
-	for _, v := range values {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			continue
-		}
-		finite = append(finite, v)
-		h.min, h.max = min(h.min, v), max(h.max, v)
-		h.num++
-		h.sum += v
-		h.squares += v * v
-	}
-	if len(finite) == 0 {
-		return histogram{}
-	}
-	width := h.max/bins - h.min/bins // divided first, because max - min may overflow
-	if width == 0 {
-		h.limits, h.counts = []float64{h.max}, []float64{h.num}
-		return h
-	}
-	h.limits, h.counts = make([]float64, bins), make([]float64, bins)
-	for i := range bins - 1 {
-		h.limits[i] = min(h.min+width*float64(i+1), h.max)
-	}
-	h.limits[bins-1] = h.max
-	for _, v := range finite {
-		h.counts[h.bin(v, width)]++
-	}
-	return h
-}
-
-// bin returns the index of the first bucket whose limit is at least v. It corrects the rounding error of
-// the division.
-func (h *histogram) bin(v, width float64) int {
-	i := min(max(int(v/width-h.min/width), 0), bins-1)
-	for i > 0 && v <= h.limits[i-1] {
-		i--
-	}
-	for v > h.limits[i] {
-		i++
-	}
-	return i
 }

@@ -17,7 +17,6 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 	clocktest "k8s.io/utils/clock/testing"
-	"pgregory.net/rapid"
 
 	"gnnsched/internal/each"
 	"gnnsched/internal/fatal"
@@ -76,43 +75,6 @@ func TestScalar(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-}
-
-// Each finite value is counted once, in the bucket whose limits enclose it. Minimum, maximum, number and sum cover the finite values.
-func TestHistogram(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		values := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(-1e300, 1e300), rapid.Float64(), rapid.Float64Range(-1, 1),
-			rapid.SampledFrom([]float64{0, 1, math.NaN(), math.Inf(1), math.MaxFloat64, -math.MaxFloat64})), 0, 50).Draw(rt, "values")
-		finite := each.Filter(values, func(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) })
-		dir := t.TempDir()
-		write(t, dir, noon, func(r *tensorboard.Run) { r.Histogram("weights", 3, values) })
-		events := decode(t, eventFiles(t, dir)[0])[1:]
-		if len(finite) == 0 {
-			if len(events) != 0 {
-				rt.Fatal("a histogram of no finite value")
-			}
-			return
-		}
-		h := events[0].value(t).sub("histo")
-		limits, counts := h.numbers("bucket_limit"), h.numbers("bucket")
-		if !slices.IsSorted(limits) || len(counts) != len(limits) {
-			rt.Fatalf("limits %v, counts %v", limits, counts)
-		}
-		var sum float64
-		want := make([]float64, len(limits))
-		for _, v := range finite {
-			sum += v
-			i, _ := slices.BinarySearch(limits, v)
-			want[i]++
-		}
-		if !slices.Equal(counts, want) {
-			rt.Errorf("counts %v, want %v of %v in %v", counts, want, finite, limits)
-		}
-		if h.number("min") != slices.Min(finite) || h.number("max") != slices.Max(finite) || h.number("num") != float64(len(finite)) ||
-			h.number("sum") != sum {
-			rt.Errorf("%v of %v", h.Message, finite)
-		}
-	})
 }
 
 // A second run in a folder gets an event file of its own, which sorts after the first one even within
@@ -188,10 +150,7 @@ func eventDescriptor(t *testing.T) protoreflect.MessageDescriptor {
 				field("summary", 5, sub, "Summary"), field("session_log", 7, sub, "SessionLog")),
 			message("SessionLog", field("status", 1, short, "")), // an enum: the same on the wire
 			message("Summary", repeated(field("value", 1, sub, "Value"))),
-			message("Value", field("tag", 1, text, ""), field("simple_value", 2, single, ""), field("histo", 5, sub, "HistogramProto")),
-			message("HistogramProto", field("min", 1, double, ""), field("max", 2, double, ""), field("num", 3, double, ""),
-				field("sum", 4, double, ""),
-				field("sum_squares", 5, double, ""), repeated(field("bucket_limit", 6, double, "")), repeated(field("bucket", 7, double, ""))),
+			message("Value", field("tag", 1, text, ""), field("simple_value", 2, single, "")),
 		},
 	}, nil)
 	fatal.If(t, err)
@@ -207,15 +166,6 @@ func (n node) get(name protoreflect.Name) protoreflect.Value {
 func (n node) sub(name protoreflect.Name) node       { return node{n.get(name).Message()} }
 func (n node) has(name protoreflect.Name) bool       { return n.Has(n.Descriptor().Fields().ByName(name)) }
 func (n node) number(name protoreflect.Name) float64 { return n.get(name).Float() }
-
-func (n node) numbers(name protoreflect.Name) []float64 {
-	list := n.get(name).List()
-	out := make([]float64, list.Len())
-	for i := range out {
-		out[i] = list.Get(i).Float()
-	}
-	return out
-}
 
 // value returns the only value of the event's summary.
 func (n node) value(t *testing.T) node {

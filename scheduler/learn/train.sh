@@ -19,12 +19,10 @@ run() { # a network's name and a seed
 	fi
 	case $name in
 	gpu-*)
-		inputs=(gpu --data "$OPENB") job+=(--config "scheduler/learn/value/runs/$name.yaml")
+		inputs=(gpu --data "$OPENB")
 		for w in $FAMILY; do inputs+=(--pods "$OPENB/openb_pod_list_$w.csv"); done
 		;;
-	gnn) inputs=(kinds) ;;
-	dqn | acgnn | acdqn) inputs=(kinds) job+=(--config "scheduler/learn/value/runs/$name.yaml") ;;
-	*) job+=(--config "scheduler/learn/runs/$name.yaml") ;;
+	*) job+=(--variant "$name") ;;
 	esac
 	if [ -n "$RESUME" ] && [ -e "$out.safetensors.state" ]; then
 		job=(--resume) # the state has the job
@@ -49,7 +47,5 @@ for name in "$@"; do
 	runs=()
 	for seed in $SEEDS; do runs+=("$made/$name-$seed.safetensors"); done
 	echo "$name:"
-	more=(--episodes 200) # a run's own held-out episodes chose its network, so luck is in that score
-	case $name in gpu-* | gnn | dqn | acgnn | acdqn) more=() ;; esac
-	bin/gnntrain pick "${more[@]}" --out "$shipped/$name.safetensors" "${runs[@]}"
+	bin/gnntrain pick --out "$shipped/$name.safetensors" "${runs[@]}"
 done

@@ -32,17 +32,29 @@ import (
 	"gnnsched/scheduler/eval/remote"
 )
 
-// Command returns the command work of a program.
-func Command(p Program) *ucli.Command {
+// Handlers returns what computes the units of gnnsched work.
+type Handlers func() map[string]workers.Handler
+
+// Command returns the command gnnsched work.
+func Command(h Handlers) *ucli.Command {
 	return &ucli.Command{
-		Name: "work", Usage: p.Usage, Description: p.Description,
+		Name: "work", Usage: "play the episodes of evaluations on other machines",
+		Description: "gnnsched eval --workers URL puts its episodes into a queue at that URL, and workers play them. " +
+			"One of the workers can have the\nqueue, or any NATS server with JetStream. A worker gets the episodes of the same program on the " +
+			"same kind of processor only,\nso that results are the same to the last digit. It ends on Ctrl-C or SIGTERM after what it plays, " +
+			"and others go on.\n\nExamples:\n" +
+			"   gnnsched work --listen 127.0.0.1:4222                  # a queue and a worker for this machine's evaluations\n" +
+			"   gnnsched eval --workers nats://127.0.0.1:4222          # … which they use\n" +
+			"   gnnsched work --connect nats://127.0.0.1:4222          # another worker\n" +
+			"   gnnsched work --listen 0.0.0.0:4222 --tls-dir queue-tls\n" +
+			"   gnnsched work --connect tls://queue:4222 --tls-dir my-tls",
 		Flags: cli.Grouped(slices.Concat([]ucli.Flag{
 			&ucli.StringFlag{Name: "connect", Usage: "take work from the queue at this `URL`"},
 			&ucli.StringFlag{Name: "listen", Usage: "have a queue at this `ADDRESS`, HOST:PORT; another host than 127.0.0.1 needs certificates"},
 			&ucli.IntFlag{Name: "slots", Value: runtime.GOMAXPROCS(0), DefaultText: "the number of processors",
-				Usage: "`NUMBER` of " + p.Work + " at a time; 0 with --listen: none"},
+				Usage: "`NUMBER` of episodes at a time; 0 with --listen: none"},
 			&ucli.DurationFlag{Name: "grace", Value: 20 * time.Second,
-				Usage: "when told to end, `TIME` for the " + p.Work + " that are at work; others get the rest"},
+				Usage: "when told to end, `TIME` for the episodes that are at work; others get the rest"},
 			&ucli.DurationFlag{Name: "idle", Usage: "end after this `TIME` without work; 0: never"},
 			&ucli.StringFlag{Name: "metrics-address", Usage: "serve /metrics and /healthz at this `ADDRESS`, such as 127.0.0.1:9090"},
 			&ucli.StringFlag{Name: "child", Hidden: true},
@@ -50,14 +62,14 @@ func Command(p Program) *ucli.Command {
 		}, queueFlags(), cli.LogFlags()),
 			cli.Group{Heading: "certificates, with --listen on other hosts and with tls:// URLs",
 				Flags: "tls-dir"}),
-		Action: cli.FlagsOnly(p.run),
+		Action: cli.FlagsOnly(h.run),
 	}
 }
 
-func (p Program) run(c *ucli.Context) error {
+func (h Handlers) run(c *ucli.Context) error {
 	if dir := c.String("child"); dir != "" {
 		// Not the program's own writer: in a locale without UTF-8 it makes other bytes of those that spell a sign.
-		return workers.Child(c.Context, dir, p.Handlers(), os.Stdin, os.Stdout)
+		return workers.Child(c.Context, dir, h(), os.Stdin, os.Stdout)
 	}
 	url, listen := c.String("connect"), c.String("listen")
 	switch {
@@ -80,7 +92,7 @@ func (p Program) run(c *ucli.Context) error {
 			return err
 		}
 		defer server.Close()
-		log.Info().Str("url", server.URL()).Msg("the queue waits for " + p.Work + " and workers")
+		log.Info().Str("url", server.URL()).Msg("the queue waits for episodes and workers")
 		if q, err = connect(c.Context, server); err != nil {
 			return err
 		}
@@ -88,7 +100,7 @@ func (p Program) run(c *ucli.Context) error {
 		return err
 	}
 	defer q.Close()
-	return p.work(c, q, log)
+	return work(c, q, log)
 }
 
 const roomHint = "make room in the folder of --queue (2 GiB), or name another"
@@ -135,7 +147,7 @@ func dial(c *ucli.Context, url string) (*workers.Queue, error) {
 }
 
 // work computes units until the command ends.
-func (p Program) work(c *ucli.Context, q *workers.Queue, log zerolog.Logger) error {
+func work(c *ucli.Context, q *workers.Queue, log zerolog.Logger) error {
 	if c.Bool("approximate") {
 		if err := q.Approximate(c.Context); err != nil {
 			return err
@@ -152,7 +164,7 @@ func (p Program) work(c *ucli.Context, q *workers.Queue, log zerolog.Logger) err
 	name = fmt.Sprintf("%s-%d", name, os.Getpid())
 	w := &workers.Worker{
 		Queue: q, Name: name, Slots: c.Int("slots"), Command: []string{program, "work", "--child"},
-		Limit: p.Limit, Grace: c.Duration("grace"), Idle: c.Duration("idle"), Log: log,
+		Limit: time.Hour, Grace: c.Duration("grace"), Idle: c.Duration("idle"), Log: log,
 	}
 	running, stop := context.WithCancel(c.Context)
 	defer stop()
@@ -168,7 +180,7 @@ func (p Program) work(c *ucli.Context, q *workers.Queue, log zerolog.Logger) err
 		})
 	}
 	all.Go(func() error {
-		log.Info().Str("name", name).Int("slots", w.Slots).Str("build", q.Build()).Msg("waiting for " + p.Work)
+		log.Info().Str("name", name).Int("slots", w.Slots).Str("build", q.Build()).Msg("waiting for episodes")
 		defer stop() // the metrics
 		return w.Run(ctx)
 	})
@@ -177,15 +189,6 @@ func (p Program) work(c *ucli.Context, q *workers.Queue, log zerolog.Logger) err
 		err = context.Cause(c.Context)
 	}
 	return err
-}
-
-// Program is a program that gives work away to others of its kind.
-type Program struct {
-	Usage       string        // of the command work
-	Description string        // the same, with examples
-	Work        string        // what it gives away, in messages
-	Limit       time.Duration // of a unit
-	Handlers    func() map[string]workers.Handler
 }
 
 // Flags returns --workers, and the flags of its queue.

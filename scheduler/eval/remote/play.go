@@ -38,7 +38,7 @@ func (p *Players) Play(ctx context.Context, s eval.Scenario, turns []eval.Turn, 
 	units, watches := make([]workers.Unit, len(turns)), make([]*eval.Watch, len(turns))
 	sender := sender{ctx: ctx, queue: p.Queue, weights: map[string]*File{}, pods: map[uint64]string{}}
 	var err error
-	if sender.name, sender.blobs, err = SendWorld(ctx, p.Queue, s.Config); err != nil {
+	if sender.name, sender.blobs, err = sendWorld(ctx, p.Queue, s.Config); err != nil {
 		return err
 	}
 	for i, t := range turns {
@@ -230,7 +230,7 @@ func (p *Player) enter(e episode, blob Blob) error {
 	if key := e.World + e.Pods; p.world == key {
 		return nil
 	}
-	return Visit(e.World, blob, func(c sim.Config) error {
+	return visit(e.World, blob, func(c sim.Config) error {
 		if c.Given != nil {
 			data, err := read(e.Pods, blob)
 			if err != nil {
@@ -287,9 +287,9 @@ func (p *Player) meet(e episode, blob Blob) (eval.Contender, error) {
 	return x, nil
 }
 
-// SendWorld puts a configuration of the simulator, with its files, into the queue. It returns the name by which Visit finds it, and those
+// sendWorld puts a configuration of the simulator, with its files, into the queue. It returns the name by which visit finds it, and those
 // of all data that a unit needs for that.
-func SendWorld(ctx context.Context, queue *workers.Queue, c sim.Config) (name string, blobs []string, err error) {
+func sendWorld(ctx context.Context, queue *workers.Queue, c sim.Config) (name string, blobs []string, err error) {
 	at := c.Files()
 	files := make([]*File, len(at))
 	for i, path := range at {
@@ -314,8 +314,8 @@ func SendWorld(ctx context.Context, queue *workers.Queue, c sim.Config) (name st
 	return name, append(blobs, name), err
 }
 
-// Visit reads the configuration of a name, and calls use with it. Its files exist until use returns.
-func Visit(name string, blob Blob, use func(c sim.Config) error) error {
+// visit reads the configuration of a name, and calls use with it. Its files exist until use returns.
+func visit(name string, blob Blob, use func(c sim.Config) error) error {
 	data, err := read(name, blob)
 	if err != nil {
 		return err

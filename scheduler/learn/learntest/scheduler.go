@@ -1,3 +1,4 @@
+// Package learntest has a scheduler that learns, for tests.
 package learntest
 
 import (

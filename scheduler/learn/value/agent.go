@@ -16,18 +16,17 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/neural"
 )
 
-// agent plays episodes and learns from the latest of them. A round is one iteration.
+// agent plays episodes and learns from the latest of them.
 type agent struct {
 	*learner
 	task    task
 	memory  [][]snapshot // by episode
-	figures *run.Figures
+	figures *figures
 }
 
 // task plays episodes and judges networks: on GPU clusters, or on clusters where pods of some kinds wait.
@@ -37,7 +36,7 @@ type task interface {
 	// hold draws the held-out workloads and lets the best rule play them.
 	hold() error
 	// evaluate lets a network play them.
-	evaluate(net *infer.Network) (run.Evaluation, error)
+	evaluate(net *infer.Network) (Evaluation, error)
 	// learnsOn returns everything that distinguishes the nodes and workloads from others.
 	learnsOn() []any
 	// figure names the figure of episodes.
@@ -59,39 +58,40 @@ const (
 
 	trainingSeeds = 1 << 40
 	heldOutSeeds  = 1 << 41
+	judgedSeeds   = 1 << 42
 	heldOutSeed   = 1 // of the held-out workloads
 )
 
-// Round implements run.Learner: it plays the episodes of iteration i, from 0, and learns.
-func (a *agent) Round(i, _ int) (int, error) {
+// iterate plays the episodes of iteration i, from 0, and learns.
+func (a *agent) iterate(i int) error {
 	c, err := a.Checkpoint()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	net, err := ready(c)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	n := a.config.Episodes
-	taken, figures := make([][]snapshot, n), make([]float64, n)
+	taken, went := make([][]snapshot, n), make([]float64, n)
 	if err := parallel(n, func(e int) (err error) {
-		taken[e], figures[e], err = a.task.episode(i, e, net)
+		taken[e], went[e], err = a.task.episode(i, e, net)
 		return err
 	}); err != nil {
-		return 0, err
+		return err
 	}
 	tag, _ := a.task.figure()
 	for e, s := range taken {
-		a.figures.Add(tag, figures[e])
+		a.figures.Add(tag, went[e])
 		if len(s) > 0 { // there is none if no pod fits on any node
 			a.memory = append(a.memory, s)
 		}
 	}
 	a.memory = slices.Delete(a.memory, 0, max(len(a.memory)-a.config.Remember, 0))
 	if len(a.memory) == 0 {
-		return 0, errors.New("no pod of the workloads fits on any node")
+		return errors.New("no pod of the workloads fits on any node")
 	}
-	return 1, a.learn(i)
+	return a.learn(i)
 }
 
 // episode plays episode e of iteration i: with FGD and random placements in the first iterations, with
@@ -138,7 +138,7 @@ func (a *agent) learn(i int) error {
 	if i <= c.Imitation { // including the first iteration in which the network plays
 		averaging = max(averaging, quickAveraging)
 	}
-	a.figures.Add(run.TagLearningRate, rate)
+	a.figures.Add(tagLearningRate, rate)
 	batch := make([]*snapshot, c.BatchSnapshots)
 	for range c.Updates {
 		for k := range batch {
@@ -168,15 +168,15 @@ func (a *agent) trace() ([]byte, error) {
 	return h.Sum(nil), err
 }
 
-// State implements run.Learner.
-func (a *agent) State() ([]any, error) {
+// state returns the values from which restore continues.
+func (a *agent) state() ([]any, error) {
 	l, err := a.Export()
 	trace, failed := a.trace()
 	return []any{l, trace, a.memory}, errors.Join(err, failed)
 }
 
-// Restore implements run.Learner.
-func (a *agent) Restore(read func(into ...any) error) error {
+// restore brings a new agent to a state. read decodes its values into pointers.
+func (a *agent) restore(read func(into ...any) error) error {
 	var l torch.TraineeState
 	var learned []byte
 	if err := read(&l, &learned, &a.memory); err != nil {

@@ -5,24 +5,26 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	strictjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload/trace/openb"
 )
 
-// Config holds every hyperparameter of training a network for GPU clusters. The zero value is not valid;
-// start from Defaults. Its JSON form is stored in the checkpoint, and is the form of a YAML file.
+// Config holds every hyperparameter of a training. The zero value is not valid;
+// start from Defaults or KindDefaults. Its JSON form is stored in the checkpoint, and is the form of a YAML file.
 type Config struct {
 	Graph   checkpoint.Graph   `json:"graph,omitempty"` // kinds: kinds of pods; none: GPU clusters
 	Encoder checkpoint.Encoder `json:"encoder"`         // gnn, mlp or linear
@@ -58,6 +60,7 @@ type Config struct {
 	Factor         float64 `json:"factor"`         // GPUs that an episode's pods request, over the cluster's
 
 	Scenarios []string `json:"scenarios,omitempty"` // names of those that episodes are drawn from; of kinds alone
+	Trace     string   `json:"trace,omitempty"`     // folder of a record to learn on instead; of kinds alone
 	Horizon   float64  `json:"horizon,omitempty"`   // placements over which waiting pods count, in pods that the cluster holds; of kinds alone
 
 	EvaluateEvery     int `json:"evaluateEvery"`     // iterations between evaluations
@@ -77,7 +80,40 @@ func Defaults() Config {
 	}
 }
 
-// KindDefaults is Defaults for networks on the graph of kinds.
+// variants are the networks on the graph of kinds. Those whose name ends in gnn hear of places.
+var variants = map[string]struct {
+	encoder checkpoint.Encoder
+	head    checkpoint.Head
+}{
+	"gnn": {checkpoint.GNN, checkpoint.DQN}, "dqn": {checkpoint.MLP, checkpoint.DQN},
+	"acgnn": {checkpoint.GNN, checkpoint.ActorCritic}, "acdqn": {checkpoint.MLP, checkpoint.ActorCritic},
+}
+
+// As returns the configuration for the variant of a name: gnn, dqn, acgnn or acdqn.
+func (c Config) As(variant string) (Config, error) {
+	v, known := variants[variant]
+	if !known {
+		return c, choice.Unknown("variant", variant, slices.Sorted(maps.Keys(variants)))
+	}
+	c.Encoder, c.Head = v.encoder, v.head
+	return c, nil
+}
+
+// Name returns the name of the network: its variant, or linear, and gpu- before that of one for GPU clusters.
+func (c Config) Name() string {
+	name := "linear"
+	for n, v := range variants {
+		if v.encoder == c.Encoder && v.head == c.Head {
+			name = n
+		}
+	}
+	if c.Graph != checkpoint.KindsGraph {
+		name = "gpu-" + name
+	}
+	return name
+}
+
+// KindDefaults is Defaults for networks on the graph of kinds, of the variant gnn.
 func KindDefaults() Config {
 	c := Defaults()
 	c.Graph, c.Hidden = checkpoint.KindsGraph, 16
@@ -103,10 +139,22 @@ func OnlineConfig(k *checkpoint.Checkpoint) (Config, error) {
 	}
 	a := k.Manifest.Architecture
 	c.Graph, c.Encoder, c.Head, c.Hidden, c.Features = a.Graph, a.Encoder, a.Head, a.Hidden, a.Features
-	if _, trained := k.Manifest.Training[run.HeldOutScore]; trained {
+	if _, trained := k.Manifest.Training[HeldOutScore]; trained {
 		c.LearningRate *= lastRate
 	}
 	return c, c.Validate()
+}
+
+// HeldOutScore is the figure in a manifest by which the network was chosen (Evaluation.Total). Less is better.
+const HeldOutScore = "heldOutScore"
+
+// stored returns the configuration as a checkpoint and the state of a run have it.
+func (c Config) stored() ([]byte, error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("encode the configuration: %w", err)
+	}
+	return text, nil
 }
 
 // lastRate is the part of the learning rate that is left at the end of a training.

@@ -37,6 +37,6 @@
 // of all kinds. linear plays the first episodes; later the network does. In every second episode some placements are random, so that
 // little room does not always come with much demand.
 //
-// A Trainer runs it all in the loop of package run. Its agent (agent.go) plays episodes on workloads of a
-// family (family.go) or a scenario (kinds.go), records snapshots of them (snapshot.go), and learns from the snapshots (learner.go).
+// A Trainer plays and learns in turn (loop.go). Its agent (agent.go) plays episodes of a task (train.go) on workloads of a family, on
+// scenarios or on a record, takes snapshots of them (snapshot.go), and learns from the snapshots. Online goes on with a scheduler's steps.
 package value

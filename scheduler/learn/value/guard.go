@@ -54,7 +54,11 @@ type Exam interface {
 // under the rule price, as in training.
 func NewExam(c Config, episodes int) (Exam, error) {
 	c.EvaluateWorkloads = episodes
-	e := &kindTask{config: c}
+	c.Trace = "" // it may lie on another machine
+	e, err := newKindTask(c)
+	if err != nil {
+		return nil, err
+	}
 	return e, e.hold()
 }
 

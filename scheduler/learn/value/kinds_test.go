@@ -6,7 +6,6 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
@@ -28,13 +27,11 @@ func smallKinds() Config {
 
 // Each variant on the graph of kinds trains, and the same seed gives the same weights.
 func TestTrainKinds(t *testing.T) {
-	for _, file := range []string{"", "runs/dqn.yaml", "runs/acgnn.yaml", "runs/acdqn.yaml"} {
-		config := smallKinds()
-		if file != "" {
-			text, err := os.ReadFile(file)
-			fatal.If(t, err)
-			config, err = config.Read(file, text)
-			fatal.If(t, err)
+	for _, variant := range []string{"gnn", "dqn", "acgnn", "acdqn"} {
+		config, err := smallKinds().As(variant)
+		fatal.If(t, err)
+		if config.Name() != variant {
+			t.Errorf("%s is called %s", variant, config.Name())
 		}
 		var first *checkpoint.Checkpoint
 		for range 2 {
@@ -43,12 +40,12 @@ func TestTrainKinds(t *testing.T) {
 			fatal.If(t, err)
 			fatal.If(t, neural.Try(c))
 			if score.Total <= 0 || math.IsInf(score.Total, 0) || c.Manifest.Objective != "waiting" {
-				t.Errorf("%s: score %v, objective %s", file, score.Total, c.Manifest.Objective)
+				t.Errorf("%s: score %v, objective %s", variant, score.Total, c.Manifest.Objective)
 			}
 			if first == nil {
 				first = c
 			} else if c.Fingerprint() != first.Fingerprint() {
-				t.Errorf("%s: the second run has other weights", file)
+				t.Errorf("%s: the second run has other weights", variant)
 			}
 		}
 	}
@@ -57,8 +54,9 @@ func TestTrainKinds(t *testing.T) {
 // The targets are the logarithms of what each kind's pods wait for, counted anew from the pods that wait at each decision.
 func TestTargetsOfKinds(t *testing.T) {
 	c := smallKinds()
-	task := &kindTask{config: c}
-	env, err := task.env(0)
+	task, err := newKindTask(c)
+	fatal.If(t, err)
+	env, err := sim.New(task.learn[0])
 	fatal.If(t, err)
 	linear, err := ruled("linear")
 	fatal.If(t, err)

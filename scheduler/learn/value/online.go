@@ -15,7 +15,6 @@ import (
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/experience"
-	"gnnsched/scheduler/learn/run"
 )
 
 // Online continues the training of a network on the graph of kinds with the steps of running schedulers. The fields are
@@ -38,7 +37,7 @@ type Online struct {
 	memory  []snapshot
 	actors  map[string]*stream
 	recent  []experience.Step // the latest, for the guard
-	figures run.Figures
+	figures figures
 
 	count    Progress
 	judged   int // updates when the network was last judged
@@ -78,7 +77,7 @@ const (
 // Learn learns from the source until it ends, starting from the weights of c. If the source ends
 // with an error, Learn still judges and saves the network.
 func (t *Online) Learn(r experience.Source, c *checkpoint.Checkpoint) error {
-	runtime.LockOSThread() // as in run.Loop.Run
+	runtime.LockOSThread() // as in Trainer.Train
 	defer runtime.UnlockOSThread()
 	if err := t.begin(c); err != nil {
 		return err
@@ -174,7 +173,7 @@ func (t *Online) update() error {
 	}
 	t.count.Updates++
 	t.figures.Add(tagValueLoss, l.value)
-	t.figures.Add(run.TagNorm, l.norm)
+	t.figures.Add(tagNorm, l.norm)
 	return nil
 }
 
@@ -339,7 +338,7 @@ func (t *Online) report() {
 	p := t.count
 	t.reported = p.Steps
 	t.figures.Report(p.Steps, nil)
-	p.Loss, p.Norm, p.Cost = t.figures.Last(tagValueLoss), t.figures.Last(run.TagNorm), t.figures.Last(tagCost)
+	p.Loss, p.Norm, p.Cost = t.figures.Last(tagValueLoss), t.figures.Last(tagNorm), t.figures.Last(tagCost)
 	if t.Progress != nil {
 		t.Progress(p)
 	}
@@ -367,7 +366,7 @@ func (t *Online) store() (err error) {
 		s.Source, err = t.source.MarshalBinary()
 	}
 	if err == nil {
-		err = run.WriteFile(t.State, s)
+		err = writeFile(t.State, s)
 	}
 	if err != nil {
 		return fmt.Errorf("save the online trainer's state: %w", err)
@@ -382,7 +381,7 @@ func (t *Online) resume() error {
 		return nil
 	}
 	var s onlineState
-	err := run.ReadFile(t.State, &s)
+	err := readFile(t.State, &s)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

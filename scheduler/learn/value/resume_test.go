@@ -15,7 +15,6 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/torch"
 	"gnnsched/internal/fatal"
-	"gnnsched/scheduler/learn/run"
 )
 
 // A resumed run ends with the same bytes as an unbroken one, whether it was stopped between two
@@ -30,8 +29,8 @@ func TestResumeEndsWhereTheUnbrokenRunDoes(t *testing.T) {
 				second := trainer(c)
 				second.State, second.Resume = path, load(t, path)
 				killed := path + ".killed"
-				second.Progress = func(p run.Pace) {
-					if p.Step == 6 { // after the evaluation in step 4 or at the start
+				second.Progress = func(p Pace) {
+					if p.Iteration == 6 { // after the evaluation in step 4 or at the start
 						copyFile(t, path, killed)
 					}
 				}
@@ -77,9 +76,9 @@ func finish(t *testing.T, tr *Trainer) []byte {
 	var b bytes.Buffer
 	fatal.If(t, best.Write(&b))
 	var last torch.TraineeState
-	fatal.If(t, run.ReadFile(tr.State, nil, &last))
+	fatal.If(t, readFile(tr.State, nil, &last))
 	path := filepath.Join(t.TempDir(), "weights")
-	fatal.If(t, run.WriteFile(path, last))
+	fatal.If(t, writeFile(path, last))
 	weights, err := os.ReadFile(path)
 	fatal.If(t, err)
 	return slices.Concat(b.Bytes(), weights)
@@ -92,23 +91,23 @@ func stopped(t *testing.T, c Config, iteration int) string {
 	ctx, stop := context.WithCancel(context.Background())
 	tr := trainer(c)
 	tr.State = path
-	tr.Progress = func(p run.Pace) {
-		if p.Step == iteration {
+	tr.Progress = func(p Pace) {
+		if p.Iteration == iteration {
 			stop()
 		}
 	}
 	if _, _, err := tr.Train(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if s := load(t, path); s.Step != iteration {
-		t.Fatalf("stopped after %d iterations, want %d", s.Step, iteration)
+	if s := load(t, path); s.Iteration != iteration {
+		t.Fatalf("stopped after %d iterations, want %d", s.Iteration, iteration)
 	}
 	return path
 }
 
-func load(t *testing.T, path string) *run.State {
+func load(t *testing.T, path string) *State {
 	t.Helper()
-	s, err := run.LoadState(path)
+	s, err := LoadState(path)
 	fatal.If(t, err)
 	return s
 }

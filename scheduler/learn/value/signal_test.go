@@ -2,10 +2,7 @@ package value
 
 import (
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
@@ -32,39 +29,18 @@ var (
 // signalSeeds are the seeds from 0 on with which the policies play.
 const signalSeeds = 6
 
-// configurations returns those in runs, which the shipped networks are trained with, and the default one.
-func configurations(t *testing.T) map[string]Config {
-	t.Helper()
-	files, err := filepath.Glob("runs/gpu-*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no configurations in runs", err)
-	}
-	out := map[string]Config{"default": Defaults()}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		fatal.If(t, err)
-		c, err := Defaults().Read(file, text)
-		fatal.If(t, err)
-		out[strings.TrimSuffix(filepath.Base(file), ".yaml")] = c
-	}
-	return out
-}
-
-// What each configuration learns ranks policies as the reported allocation does at each load from 100 % on, and not at lower
+// What a run learns ranks policies as the reported allocation does at each load from 100 % on, and not at lower
 // loads: at 130 % a policy that breaks all empty nodes allocates as much as FGD, though it loses pods of eight devices with half
 // of the cluster empty. TestReserveCoversLowLoads shows what keeps networks from doing so.
 func TestLearningSignal(t *testing.T) {
-	for name, c := range configurations(t) {
-		t.Run(name, func(t *testing.T) {
-			for _, load := range highLoads {
-				if told := seedsTold(t, c, []float64{load}, rankedHigh); told < signalSeeds {
-					t.Errorf("at %v of the GPUs, the learner's costs rank the policies on %d seeds of %d", load, told, signalSeeds)
-				}
-			}
-			if told := seedsTold(t, c, lowLoads, rankedLow); told != 0 {
-				t.Errorf("at low loads, the learner's costs rank the policies on %d seeds of %d, not 0", told, signalSeeds)
-			}
-		})
+	c := Defaults()
+	for _, load := range highLoads {
+		if told := seedsTold(t, c, []float64{load}, rankedHigh); told < signalSeeds {
+			t.Errorf("at %v of the GPUs, the learner's costs rank the policies on %d seeds of %d", load, told, signalSeeds)
+		}
+	}
+	if told := seedsTold(t, c, lowLoads, rankedLow); told != 0 {
+		t.Errorf("at low loads, the learner's costs rank the policies on %d seeds of %d, not 0", told, signalSeeds)
 	}
 }
 

@@ -3,7 +3,6 @@
 package value
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,8 +17,8 @@ import (
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/each"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
@@ -39,16 +38,16 @@ type score struct {
 
 // evaluation returns the score for the run. The mean gain counts as much as the
 // worst one, so that a gain on average is not bought with a loss on one workload.
-func (s score) evaluation() run.Evaluation {
+func (s score) evaluation() Evaluation {
 	total := -(s.gain + s.worst)
 	text := ""
 	for _, g := range s.gains {
 		text += fmt.Sprintf(" %+.2f", 100*g)
 	}
-	return run.Evaluation{
+	return Evaluation{
 		Total:   total,
 		Figures: map[string]float64{"heldOutAllocation": s.allocation, "heldOutGain": s.gain, "heldOutWorstGain": s.worst},
-		Curves:  []run.Scalar{{Tag: tagGain, Value: s.gain}, {Tag: tagWorstGain, Value: s.worst}},
+		curves:  []scalar{{tagGain, s.gain}, {tagWorstGain, s.worst}},
 		Text: fmt.Sprintf("GPU allocation %.2f%%, %+.2f points against FGD over all loads, %+.2f at worst, by load%s",
 			100*s.allocation, 100*s.gain, 100*s.worst, text),
 		Short: fmt.Sprintf("gain + worst %+.2f points", -100*total),
@@ -62,6 +61,10 @@ const (
 	tagAllocation = "charts/gpu_allocation"
 	tagGain       = "eval/gain_over_fgd"
 	tagWorstGain  = "eval/worst_gain_over_fgd"
+
+	tagLearningRate = "charts/learning_rate"
+	tagSpeed        = "charts/SPS"           // iterations a second
+	tagNorm         = "losses/gradient_norm" // before it was limited
 )
 
 // Trainer runs the training on a family of workloads. The fields are set before Train, which is called
@@ -71,10 +74,12 @@ type Trainer struct {
 	Nodes  []openb.Node
 	Family []Workload             // from which workloads are drawn
 	Start  *checkpoint.Checkpoint // whose weights the network begins with, of the configuration's architecture; nil: random ones
-	run.Options
+	Options
 
 	task    task
-	figures run.Figures
+	kinds   *kindTask // the task, on the graph of kinds
+	figures figures
+	course
 }
 
 // gpuTask is episodes on GPU clusters with workloads of a family.
@@ -91,48 +96,31 @@ type held struct {
 	fgd      []float64 // at each of the loads
 }
 
-// Train runs until the iterations are done or ctx ends, and returns the network that is best on the
-// held-out workloads; see run.Loop.Run. When ctx ends, the current iteration is completed first.
-func (t *Trainer) Train(ctx context.Context) (*checkpoint.Checkpoint, run.Evaluation, error) {
-	start, err := t.prepare()
-	if err != nil {
-		return nil, run.Evaluation{}, err
-	}
-	l := run.Loop{
-		Options: t.Options, Job: start.Manifest.Config, Unit: "iteration", Steps: t.Config.Iterations,
-		EvaluateEvery: t.Config.EvaluateEvery, ReportEvery: 1,
-		New: func() (run.Learner, error) { return t.newAgent(start) },
-		Evaluate: func(c *checkpoint.Checkpoint) (run.Evaluation, error) {
-			net, err := ready(c)
-			if err != nil {
-				return run.Evaluation{}, err
-			}
-			return t.task.evaluate(net)
-		}, Describe: t.describe, Figures: &t.figures,
-	}
-	return l.Run(ctx)
-}
-
 // prepare checks the trainer's fields, lets FGD play the held-out workloads and returns the first weights.
-func (t *Trainer) prepare() (*checkpoint.Checkpoint, error) {
+func (t *Trainer) prepare() (c *checkpoint.Checkpoint, err error) {
 	if err := t.Config.Validate(); err != nil {
 		return nil, fmt.Errorf("training configuration: %w", err)
 	}
 	objective := "waiting"
 	if t.Config.Graph == checkpoint.KindsGraph {
-		t.task = &kindTask{config: t.Config}
+		if t.kinds, err = newKindTask(t.Config); err != nil {
+			return nil, err
+		}
+		t.task = t.kinds
+		if t.kinds.record != nil && t.Note != nil {
+			t.Note(t.kinds.record.String())
+		}
 	} else {
 		if err := t.checkFamily(); err != nil {
 			return nil, err
 		}
 		t.task, objective = &gpuTask{player: player{t.Config, t.Nodes}, family: t.Family}, "gpu-allocation"
 	}
-	c, err := t.first()
-	if err != nil {
+	if c, err = t.first(); err != nil {
 		return nil, err
 	}
-	if c.Manifest.Config, err = json.Marshal(t.Config); err != nil {
-		return nil, fmt.Errorf("encode the configuration: %w", err)
+	if c.Manifest.Config, err = t.Config.stored(); err != nil {
+		return nil, err
 	}
 	c.Manifest.Seed, c.Manifest.Objective = t.Config.Seed, objective
 	return c, t.task.hold()
@@ -175,17 +163,11 @@ func (t *Trainer) CheckStart() error {
 }
 
 // Resumed returns the configuration of a stored run.
-func Resumed(s *run.State) (c Config, err error) { return c, json.Unmarshal(s.Stored, &c) }
+func Resumed(s *State) (c Config, err error) { return c, json.Unmarshal(s.Stored, &c) }
 
 func (c *gpuTask) learnsOn() []any { return []any{c.nodes, c.family} }
 
 func (*gpuTask) figure() (tag, text string) { return tagAllocation, "allocation %.2f%%" }
-
-// newAgent returns an agent that starts from the weights of start.
-func (t *Trainer) newAgent(start *checkpoint.Checkpoint) (*agent, error) {
-	l, err := newLearner(t.Config, start)
-	return &agent{task: t.task, learner: l, figures: &t.figures}, err
-}
 
 // hold draws the held-out workloads, the same for every seed of the run, and lets FGD play them.
 func (c *gpuTask) hold() error {
@@ -218,14 +200,14 @@ func (c *gpuTask) play(h held, in func(*sim.Env) policy.Policy) (reached []float
 }
 
 // evaluate lets a network play the held-out workloads.
-func (c *gpuTask) evaluate(net *infer.Network) (run.Evaluation, error) {
+func (c *gpuTask) evaluate(net *infer.Network) (Evaluation, error) {
 	of := learningPolicy(net)
 	reached := make([][]float64, len(c.held))
 	if err := parallel(len(c.held), func(i int) (err error) {
 		reached[i], err = c.play(c.held[i], func(env *sim.Env) policy.Policy { return of(policy.Setting{Typical: env.Typical()}) })
 		return err
 	}); err != nil {
-		return run.Evaluation{}, err
+		return Evaluation{}, err
 	}
 	return c.compare(reached).evaluation(), nil
 }
@@ -247,7 +229,7 @@ func (c *gpuTask) compare(reached [][]float64) score {
 }
 
 // describe returns the figures of the last iteration in words: the mean figure of its episodes, and mean losses, in devices² and nats.
-func (t *Trainer) describe(int) string {
+func (t *Trainer) describe() string {
 	tag, text := t.task.figure()
 	out := fmt.Sprintf(text+", loss %.4f", 100*t.figures.Last(tag), t.figures.Last(tagValueLoss))
 	if t.Config.actor() {
@@ -269,29 +251,48 @@ func parallel(n int, do func(i int) error) error {
 // kindTask plays scenarios in which pods of some kinds wait. The cost at a moment is the sum of what the waiting pods request. The network
 // learns each kind's part of that sum.
 type kindTask struct {
-	config Config
-	price  []float64 // what waits in each held-out episode under the rule price
+	config        Config
+	learn, choose []sim.Config // episodes to learn on, and to choose the best network on
+	judge         []sim.Config // episodes to judge that network on
+	record        *eval.Recorded
+	price         []float64 // what waits in each episode to choose on under the rule price
+}
+
+// newKindTask returns the task of a configuration: on its record if it has one, else on its scenarios.
+func newKindTask(c Config) (*kindTask, error) {
+	t := &kindTask{config: c}
+	if c.Trace == "" {
+		for _, name := range c.Scenarios {
+			s, err := eval.Find(name)
+			if err != nil {
+				return nil, err
+			}
+			t.learn = append(t.learn, s.Config)
+		}
+		t.choose, t.judge = t.learn, t.learn
+		return t, nil
+	}
+	r, err := eval.OfRecord(c.Trace, objective.Mix{{Term: objective.Waiting{}, Weight: 1}}, eval.ThreeParts)
+	if err != nil {
+		return nil, err
+	}
+	t.record, t.learn, t.choose, t.judge = &r, []sim.Config{r.Learn.Config}, []sim.Config{r.Judge.Config}, []sim.Config{r.Judge.Config}
+	if r.Choose != nil {
+		t.choose = []sim.Config{r.Choose.Config}
+	}
+	return t, nil
 }
 
 const tagWaiting = "charts/waiting"
 
-func (c *kindTask) learnsOn() []any { return []any{c.config.Scenarios} }
+func (c *kindTask) learnsOn() []any { return []any{c.learn} }
 
 func (*kindTask) figure() (tag, text string) { return tagWaiting, "waiting %.2f%% of the cluster" }
-
-// env returns a simulator of a scenario.
-func (c *kindTask) env(n int) (*sim.Env, error) {
-	s, err := eval.Find(c.config.Scenarios[n%len(c.config.Scenarios)])
-	if err != nil {
-		return nil, err
-	}
-	return sim.New(s.Config)
-}
 
 // episode implements task. In the first iterations linear plays. Some placements are random in every second episode.
 func (c *kindTask) episode(i, e int, net *infer.Network) ([]snapshot, float64, error) {
 	rng := c.config.rng(playing, i, e)
-	env, err := c.env(rng.IntN(len(c.config.Scenarios)))
+	env, err := sim.New(c.learn[rng.IntN(len(c.learn))])
 	if err != nil {
 		return nil, 0, err
 	}
@@ -322,15 +323,15 @@ func ruled(name string) (policy.Policy, error) {
 
 // hold implements task.
 func (c *kindTask) hold() (err error) {
-	c.price, err = c.play(func() (policy.Policy, error) { return ruled("price") })
+	c.price, err = c.play(c.choose, heldOutSeeds, func() (policy.Policy, error) { return ruled("price") })
 	return err
 }
 
-// play returns what waits in each held-out episode under a policy.
-func (c *kindTask) play(of func() (policy.Policy, error)) ([]float64, error) {
+// play returns what waits in each of the held-out episodes of some configurations under a policy. first is the seed of the first.
+func (c *kindTask) play(on []sim.Config, first uint64, of func() (policy.Policy, error)) ([]float64, error) {
 	waiting := make([]float64, c.config.EvaluateWorkloads)
 	return waiting, parallel(len(waiting), func(i int) error {
-		env, err := c.env(i)
+		env, err := sim.New(on[i%len(on)])
 		if err != nil {
 			return err
 		}
@@ -338,7 +339,7 @@ func (c *kindTask) play(of func() (policy.Policy, error)) ([]float64, error) {
 		if err != nil {
 			return err
 		}
-		o, err := eval.Play(env, heldOutSeeds+uint64(i), p, nil)
+		o, err := eval.Play(env, first+uint64(i), p, nil)
 		waiting[i] = o.Waiting
 		return err
 	})
@@ -348,10 +349,10 @@ func (c *kindTask) play(of func() (policy.Policy, error)) ([]float64, error) {
 const someWaiting = 0.001
 
 // evaluate implements task. The score is the geometric mean over the episodes of what waits, over that under the rule price.
-func (c *kindTask) evaluate(net *infer.Network) (run.Evaluation, error) {
-	waiting, err := c.play(func() (policy.Policy, error) { return learningPolicy(net)(policy.Setting{}), nil })
+func (c *kindTask) evaluate(net *infer.Network) (Evaluation, error) {
+	waiting, err := c.play(c.choose, heldOutSeeds, func() (policy.Policy, error) { return learningPolicy(net)(policy.Setting{}), nil })
 	if err != nil {
-		return run.Evaluation{}, err
+		return Evaluation{}, err
 	}
 	var sum, logs float64
 	for i, w := range waiting {
@@ -359,13 +360,43 @@ func (c *kindTask) evaluate(net *infer.Network) (run.Evaluation, error) {
 	}
 	n := float64(len(waiting))
 	total := math.Exp(logs / n)
-	return run.Evaluation{
+	return Evaluation{
 		Total:   total,
 		Figures: map[string]float64{"heldOutWaiting": sum / n, "heldOutWaitingOverPrice": total},
-		Curves:  []run.Scalar{{Tag: "eval/waiting_over_price", Value: total}},
+		curves:  []scalar{{"eval/waiting_over_price", total}},
 		Text:    fmt.Sprintf("waiting %.2f%% of the cluster, %.3f times that of the rule price", 100*sum/n, total),
 		Short:   fmt.Sprintf("%.3f of price", total),
 	}, nil
+}
+
+// judged are the rules that Judge plays beside a network.
+var judged = []string{"price", "linear", "kube-scheduler"}
+
+// Judge plays episodes that neither trained a network on the graph of kinds nor chose it with the network and with rules. It returns what
+// waits under each, in words, and for the network's manifest as shares of the cluster. The run must be over.
+func (t *Trainer) Judge(c *checkpoint.Checkpoint) (text string, figures map[string]float64, err error) {
+	net, err := ready(c)
+	if err != nil {
+		return "", nil, err
+	}
+	figures = map[string]float64{}
+	of := func(tag string, p func() (policy.Policy, error)) (string, error) {
+		waiting, err := t.kinds.play(t.kinds.judge, judgedSeeds, p)
+		figures["judgedWaiting"+tag] = each.Sum(waiting, func(w float64) float64 { return w / float64(len(waiting)) })
+		return fmt.Sprintf("%.3f%%", 100*figures["judgedWaiting"+tag]), err
+	}
+	if text, err = of("", func() (policy.Policy, error) { return learningPolicy(net)(policy.Setting{}), nil }); err != nil {
+		return "", nil, err
+	}
+	text += " of the cluster waits"
+	for _, name := range judged {
+		under, err := of("."+name, func() (policy.Policy, error) { return ruled(name) })
+		if err != nil {
+			return "", nil, err
+		}
+		text += fmt.Sprintf(", under %s %s", name, under)
+	}
+	return text, figures, nil
 }
 
 // kindRecorder plays an episode with a policy and takes snapshots of the kinds.

@@ -14,14 +14,13 @@ import (
 	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/gnn/torch"
 	"gnnsched/internal/fatal"
-	"gnnsched/scheduler/learn/run"
 	"gnnsched/workload/trace/openb"
 )
 
-func learnSmall(t *testing.T, c Config) (*checkpoint.Checkpoint, map[string]float64, []run.Pace) {
+func learnSmall(t *testing.T, c Config) (*checkpoint.Checkpoint, map[string]float64, []Pace) {
 	t.Helper()
-	var all []run.Pace
-	trainer := Trainer{Config: c, Options: run.Options{Progress: func(p run.Pace) { all = append(all, p) }}}
+	var all []Pace
+	trainer := Trainer{Config: c, Options: Options{Progress: func(p Pace) { all = append(all, p) }}}
 	var w Workload
 	trainer.Nodes, w = trace()
 	trainer.Family = []Workload{w}
@@ -106,7 +105,7 @@ func TestInterrupted(t *testing.T) {
 	nodes, w := trace()
 	ctx, cancel := context.WithCancel(context.Background())
 	trainer := Trainer{Config: small(), Nodes: nodes, Family: []Workload{w}}
-	trainer.Evaluated = func(run.Evaluation) { cancel() }
+	trainer.Evaluated = func(Evaluation) { cancel() }
 	for range 2 {
 		if best, _, err := trainer.Train(ctx); best == nil || !errors.Is(err, context.Canceled) {
 			t.Errorf("network %v, error %v", best, err)

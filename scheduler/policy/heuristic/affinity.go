@@ -28,7 +28,6 @@ func affinityFor(parameter string) (Heuristic, error) {
 		Name:  affinityPrefix + parameter,
 		About: "kube-scheduler's default, where each pod has a preferred podAffinity for the services that it talks to",
 		New:   func(policy.Setting) policy.Policy { return &affinity{topology: parameter} }, RandomTies: true,
-		NotImitable: "it knows the services that a pod talks to, which networks with a teacher do not all see",
 	}, nil
 }
 

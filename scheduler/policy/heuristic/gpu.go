@@ -20,7 +20,7 @@ var fgd = Heuristic{
 	Name:  "fgd",
 	About: "fragmentation gradient descent: fragments the GPUs least for the workload's typical pods",
 	New:   func(s policy.Setting) policy.Policy { return NewFGD(s.Typical) },
-	GPU:   true, TypicalPods: true, NotImitable: needsGPUs,
+	GPU:   true, TypicalPods: true,
 }
 
 // FGD is fragmentation gradient descent (Weng et al., USENIX ATC 2023). A placement scores
@@ -82,7 +82,7 @@ var gpuClustering = Heuristic{
 	Name:  "gpu-clustering",
 	About: "pods that request the same number of GPUs together",
 	New:   fromNodeScore("gpu-clustering", clustering),
-	GPU:   true, NotImitable: needsGPUs,
+	GPU:   true,
 }
 
 // clustering keeps similar pods together: pods that request the same number of GPUs, or all pods
@@ -126,7 +126,7 @@ var gpuPacking = Heuristic{
 	Name:  "gpu-packing",
 	About: "devices in use before idle devices, and idle nodes last",
 	New:   fromNodeScore("gpu-packing", packing),
-	GPU:   true, NotImitable: needsGPUs,
+	GPU:   true,
 }
 
 // packing prefers devices in use, then idle devices of nodes in use, then idle nodes. A pod without
@@ -164,7 +164,7 @@ var gpuBestFit = Heuristic{
 	Name:  "gpu-best-fit",
 	About: "the node with the least CPU and GPU left",
 	New:   fromNodeScore("gpu-best-fit", leastGPULeft),
-	GPU:   true, NotImitable: needsGPUs,
+	GPU:   true,
 }
 
 // leastGPULeft prefers the node with the least CPU and GPU left after placement:
@@ -179,7 +179,7 @@ var gpuDotProduct = Heuristic{
 	Name:  "gpu-dot-product",
 	About: "the node whose free CPU and GPU are least aligned with the pod's requests",
 	New:   fromNodeScore("gpu-dot-product", gpuMisalignment),
-	GPU:   true, NotImitable: needsGPUs,
+	GPU:   true,
 }
 
 // gpuMisalignment prefers the node whose resources left before placement have the smallest dot
@@ -196,7 +196,7 @@ var pwr = Heuristic{
 	Name:  "pwr",
 	About: "the node whose CPUs and GPUs draw least more",
 	New:   func(policy.Setting) policy.Policy { return &leastPower{} },
-	GPU:   true, NotImitable: needsGPUs,
+	GPU:   true,
 }
 
 // leastPower is PWR (Lettich et al., CCGrid 2025): it prefers the node that draws least more, by the model of
@@ -273,7 +273,7 @@ func pwrFGDFor(parameter string) (Heuristic, error) {
 		New: func(s policy.Setting) policy.Policy {
 			return &pwrFGD{name: name, weight: float32(weight), fgd: NewFGD(s.Typical)}
 		},
-		GPU: true, TypicalPods: true, NotImitable: needsGPUs,
+		GPU: true, TypicalPods: true,
 	}, nil
 }
 
@@ -337,7 +337,7 @@ func powerNetworkFor(parameter string) (Heuristic, error) {
 		New: func(s policy.Setting) policy.Policy {
 			return neural.New(full, net, s.Typical).(*neural.GPUPolicy).SavePower(weight)
 		},
-		GPU: true, TypicalPods: true, Network: name, NotImitable: needsGPUs,
+		GPU: true, TypicalPods: true, Network: name,
 	}, nil
 }
 
@@ -347,7 +347,7 @@ var gpuFill = Heuristic{
 	New: func(s policy.Setting) policy.Policy {
 		return &fill{gpu: neural.NewFill("gpu-fill", s.Typical), ordinary: linear.Tuned("linear")}
 	},
-	GPU: true, TypicalPods: true, NotImitable: needsGPUs,
+	GPU: true, TypicalPods: true,
 }
 
 // fill scores by how many more devices stay idle after a placement, once typical pods have filled the node. Pods without devices go to

@@ -187,15 +187,14 @@ var partitionFamily = family{"mig:", "RULE", "for MIG partitions: the node, the 
 			New: func(s policy.Setting) policy.Policy {
 				return build(name, partition.MixOf(s.Typical), gpuBestFit.New(s))
 			},
-			GPU: true, TypicalPods: mix, NotImitable: needsGPUs,
+			GPU: true, TypicalPods: mix,
 		}, nil
 	}}
 
 var random = Heuristic{
-	Name:        "random",
-	About:       "any node, with equal probability",
-	New:         func(s policy.Setting) policy.Policy { return NewRandom(rand.New(rand.NewPCG(s.Seed, randomStream))) },
-	NotImitable: hasState,
+	Name:  "random",
+	About: "any node, with equal probability",
+	New:   func(s policy.Setting) policy.Policy { return NewRandom(rand.New(rand.NewPCG(s.Seed, randomStream))) },
 }
 
 // randomStream separates the random numbers of this policy from others of the same seed.
@@ -238,10 +237,9 @@ func (r *uniform) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
 }
 
 var roundRobin = Heuristic{
-	Name:        "round-robin",
-	About:       "the nodes in turn",
-	New:         func(policy.Setting) policy.Policy { return &inTurn{} },
-	NotImitable: hasState,
+	Name:  "round-robin",
+	About: "the nodes in turn",
+	New:   func(policy.Setting) policy.Policy { return &inTurn{} },
 }
 
 // inTurn takes the nodes in turn, in the snapshot's order: the first candidate after the node that
@@ -291,18 +289,7 @@ type Heuristic struct {
 	// RandomTies marks heuristics that choose at random among tied best nodes, as kube-scheduler
 	// does. The others take the first of them.
 	RandomTies bool
-	// NotImitable says why no network can be trained to imitate the heuristic. It is empty if one
-	// can.
-	NotImitable string
 }
-
-// Reasons for Heuristic.NotImitable.
-const (
-	// hasState is for policies whose choice depends on more than the cluster's state.
-	hasState = "it chooses by a state of its own, which a network does not see and --resume does not restore"
-	// needsGPUs is for policies for clusters with GPUs.
-	needsGPUs = "it scores GPUs only; gnntrain gpu trains networks for GPU clusters, and begins with fgd"
-)
 
 // family is a group of heuristics whose names end in a parameter, such as "greedy:balance".
 type family struct {
@@ -323,12 +310,12 @@ var (
 	price = Heuristic{
 		Name: "price", About: "a node whose room the pods that arrive need least, by how many they are and how little room is left for them",
 		New:   func(policy.Setting) policy.Policy { return supply.New("price", &byArrivals{}) },
-		Kinds: true, NotImitable: hasState,
+		Kinds: true,
 	}
 	reserve = Heuristic{
 		Name: "reserve", About: "a node that serves the fewest of those kinds of pods which not every node serves; of equal ones, linear's",
 		New:   func(policy.Setting) policy.Policy { return &reserved{linear: linear.Tuned("linear")} },
-		Kinds: true, NotImitable: hasState,
+		Kinds: true,
 	}
 )
 

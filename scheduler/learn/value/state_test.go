@@ -1,4 +1,6 @@
-package run
+//go:build torch
+
+package value
 
 import (
 	"bytes"
@@ -14,8 +16,8 @@ import (
 	"gnnsched/internal/fatal"
 )
 
-// agent has the kinds of fields that the methods' states have.
-type agent struct {
+// stored has the kinds of fields that an agent's state has.
+type stored struct {
 	Weights map[string][]float32
 	Source  []byte
 	Steps   []struct{ Reward float64 }
@@ -25,12 +27,12 @@ type agent struct {
 // FuzzDecodeState checks that a damaged state file is an error, and that what is accepted can be stored
 // again.
 func FuzzDecodeState(f *testing.F) {
-	for _, x := range []agent{
+	for _, x := range []stored{
 		{},
 		{Weights: map[string][]float32{"a": {1, 2}}, Source: []byte("pcg:"), Steps: []struct{ Reward float64 }{{1}, {2}}, Full: true},
 	} {
 		path := filepath.Join(f.TempDir(), "state")
-		fatal.If(f, WriteFile(path, State{Stored: []byte("{}"), Step: 7, Elapsed: time.Minute, Best: []byte("best")}, x))
+		fatal.If(f, writeFile(path, State{Stored: []byte("{}"), Iteration: 7, Elapsed: time.Minute, Best: []byte("best")}, x))
 		b, err := os.ReadFile(path)
 		fatal.If(f, err)
 		f.Add(b)
@@ -43,8 +45,8 @@ func FuzzDecodeState(f *testing.F) {
 			return
 		}
 		path := filepath.Join(t.TempDir(), "state")
-		fatal.If(t, WriteFile(path, s, own))
-		fatal.If(t, ReadFile(path, &again, &ownAgain))
+		fatal.If(t, writeFile(path, s, own))
+		fatal.If(t, readFile(path, &again, &ownAgain))
 		for _, d := range []string{same(s, again), same(own, ownAgain)} {
 			if d != "" {
 				t.Errorf("not the same after a round trip: %s", d)
@@ -57,15 +59,15 @@ func same(a, b any) string {
 	return cmp.Diff(a, b, cmpopts.EquateEmpty(), cmpopts.EquateNaNs(), cmpopts.IgnoreUnexported(State{}))
 }
 
-// A state file without the learner's values, such as an earlier version's, says so.
+// A state file without the agent's values, such as an earlier version's, says so.
 func TestIncompleteState(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	fatal.If(t, WriteFile(path, State{Step: 7}))
+	fatal.If(t, writeFile(path, State{Iteration: 7}))
 	s, err := LoadState(path)
-	if err != nil || s.Step != 7 {
+	if err != nil || s.Iteration != 7 {
 		t.Fatal(s, err)
 	}
-	if err := s.read(&agent{}); err == nil || !strings.Contains(err.Error(), "another version") {
+	if err := s.read(&stored{}); err == nil || !strings.Contains(err.Error(), "another version") {
 		t.Error(err)
 	}
 }

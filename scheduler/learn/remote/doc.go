@@ -1,2 +1,0 @@
-// Package remote trains with the workers of a queue: they play the rollouts of a run, or whole runs.
-package remote
