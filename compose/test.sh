@@ -113,7 +113,7 @@ if [ $with_trainer = yes ]; then
 	say "the trainer's image"
 	compose --profile trainer build trainer
 	mkdir -m 777 "$work/out"
-	run -v "$work/out:/out" trainer --steps 200 --out /out/gnn.safetensors
+	run -v "$work/out:/out" trainer --iterations 1 --out /out/gnn.safetensors
 	[ -s "$work/out/gnn.safetensors" ] || die "the trainer wrote no checkpoint"
 fi
 

@@ -107,11 +107,11 @@ usage() {
 		for w in 5 10 20 80; do files+=(--checkpoint linear-$w="$tuned/$(basename $s .yaml)-$w.json"); done
 		play usage.csv energy joulesOfWork,throttledPart "$by" "$seeds" 2001 --scenario $s --policies round-robin,kube-scheduler,best-fit,most-allocated,peaks,greedy:energy,acdqn-energy "${files[@]}"
 		play usage.csv energy-network joulesOfWork,throttledPart,meanCost "$by" $sixty 2001 --scenario $s --objective energy=1,throttled=20 \
-			--policies linear-energy,kube-scheduler,acdqn-energy "${files[@]}" $(runs acdqn-energy)
+			--policies linear-energy,kube-scheduler,acdqn-energy "${files[@]}"
 	done
 	for s in traffic traffic-racks; do
 		play traffic.csv scenarios meanCost,latency,excess,unscheduled "$by" "$seeds" 2001 --scenario $s \
-			--policies kube-scheduler,affinity:node,affinity:rack,affinity:zone,greedy:traffic,greedy:traffic+overload,greedy:traffic+overload+balance=0.1,ahead:traffic+overload+balance=0.1,gnn-traffic $(runs gnn-traffic dqn-traffic)
+			--policies kube-scheduler,affinity:node,affinity:rack,affinity:zone,greedy:traffic,greedy:traffic+overload,greedy:traffic+overload+balance=0.1,ahead:traffic+overload+balance=0.1
 	done
 }
 openb() { # a section, metrics, seeds, scenarios, policies, then arguments of gnnsched eval; the tables stay in .cache/results

@@ -78,7 +78,7 @@ func fileFlags(out string) []ucli.Flag {
 		&ucli.BoolFlag{Name: "resume", Usage: "continue a run that was stopped, from the state that it left beside --out"},
 		&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files; default: logs/ with the name of --out"},
 		&ucli.BoolFlag{Name: "progress", Usage: "show a progress bar", DefaultText: "on a terminal"},
-		&ucli.BoolFlag{Name: "log-scrolling", Usage: "print a line at each report instead, every few hundred placements"},
+		&ucli.BoolFlag{Name: "log-scrolling", Usage: "print a line after each iteration instead"},
 	}
 }
 
@@ -102,7 +102,7 @@ func gpuCommand() *ucli.Command {
 		Name: "gpu", Usage: "train a network for GPU clusters on workloads drawn from a trace",
 		Description: "The network learns what each node contributes to the GPUs that are left idle though pods want them, at 60 to 130%\n" +
 			"of requested GPUs. FGD plays the first episodes. Every episode has a new workload, drawn from the pods of the files. The\n" +
-			"files are those of the openb trace; docs/gpu.md tells where to get them. The family's typical pods are\n" +
+			"files are those of the openb trace; docs/results/gpu.md tells where to get them. The family's typical pods are\n" +
 			"written beside the network; a scheduler begins with them.\n\n" +
 			"Examples:\n" +
 			"   gnntrain gpu --data openb/csv                      # learns from all pod lists there; writes gpu-gnn.safetensors\n" +

@@ -133,10 +133,9 @@ func run(c *ucli.Context, t *value.Trainer, f runFiles) (err error) {
 		if t.Start, err = checkpoint.Load(start); err != nil {
 			return exit.New(exit.Checkpoint, err, "name a network that the same command wrote")
 		}
-		if err := t.CheckStart(); err != nil { // before anything is written
-			return exit.New(exit.Usage, fmt.Errorf("--start %s: %w", start, err),
-				"name a network of the same architecture, or choose its encoder, head, hidden and features with --config")
-		}
+	}
+	if err := t.Check(); err != nil { // before anything is written
+		return exit.New(exit.Usage, err, "docs/how-to/train.md says what a run learns from")
 	}
 	if err := cli.Writable(f.out); err != nil {
 		return err

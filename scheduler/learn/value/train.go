@@ -96,34 +96,55 @@ type held struct {
 	fgd      []float64 // at each of the loads
 }
 
-// prepare checks the trainer's fields, lets FGD play the held-out workloads and returns the first weights.
+// prepare checks the trainer's fields, lets a rule play the held-out workloads and returns the first weights.
 func (t *Trainer) prepare() (c *checkpoint.Checkpoint, err error) {
-	if err := t.Config.Validate(); err != nil {
-		return nil, fmt.Errorf("training configuration: %w", err)
+	if err := t.Check(); err != nil {
+		return nil, err
 	}
 	objective := "waiting"
-	if t.Config.Graph == checkpoint.KindsGraph {
-		if t.kinds, err = newKindTask(t.Config); err != nil {
-			return nil, err
-		}
+	if t.kinds != nil {
 		t.task = t.kinds
-		if t.kinds.record != nil && t.Note != nil {
-			t.Note(t.kinds.record.String())
+		if r := t.kinds.record; r != nil && t.Note != nil {
+			t.Note(r.String())
 		}
 	} else {
-		if err := t.checkFamily(); err != nil {
-			return nil, err
-		}
 		t.task, objective = &gpuTask{player: player{t.Config, t.Nodes}, family: t.Family}, "gpu-allocation"
 	}
-	if c, err = t.first(); err != nil {
-		return nil, err
+	c = checkpoint.Random(t.Config.architecture(), rand.New(rand.NewPCG(t.Config.Seed, 0x6c6561726e)))
+	if t.Start != nil {
+		c.Weights = t.Start.Weights
 	}
 	if c.Manifest.Config, err = t.Config.stored(); err != nil {
 		return nil, err
 	}
 	c.Manifest.Seed, c.Manifest.Objective = t.Config.Seed, objective
-	return c, t.task.hold()
+	if err := t.task.hold(); err != nil {
+		return nil, err
+	}
+	if t.kinds != nil && t.Note != nil && slices.Max(t.kinds.price) == 0 {
+		t.Note("under the rule price nothing waits in the episodes to choose on, so that a network has nothing to win")
+	}
+	return c, nil
+}
+
+// Check returns an error if the fields do not fit together, or a record cannot be learned on. Train checks it too.
+func (t *Trainer) Check() (err error) {
+	if err := t.Config.Validate(); err != nil {
+		return fmt.Errorf("training configuration: %w", err)
+	}
+	if t.Start != nil {
+		if has, want := t.Start.Manifest.Architecture, t.Config.architecture(); !has.Equal(want) {
+			return fmt.Errorf("the network to begin with has the architecture %+v, and the configuration %+v: "+
+				"name another one, or choose encoder, head, hidden and features with --config", has, want)
+		}
+	}
+	if t.Config.Graph != checkpoint.KindsGraph {
+		return t.checkFamily()
+	}
+	if t.kinds == nil {
+		t.kinds, err = newKindTask(t.Config)
+	}
+	return err
 }
 
 // checkFamily returns an error if a workload of the family has no GPUs, and notes their names.
@@ -137,27 +158,6 @@ func (t *Trainer) checkFamily() error {
 			return fmt.Errorf("workload %s: %w", w.Name, openb.ErrNoGPU)
 		}
 		t.Config.Family = append(t.Config.Family, w.Name)
-	}
-	return nil
-}
-
-// first returns the network that learns, before it does.
-func (t *Trainer) first() (*checkpoint.Checkpoint, error) {
-	c := checkpoint.Random(t.Config.architecture(), rand.New(rand.NewPCG(t.Config.Seed, 0x6c6561726e)))
-	if t.Start == nil {
-		return c, nil
-	}
-	c.Weights = t.Start.Weights
-	return c, t.CheckStart()
-}
-
-// CheckStart returns an error if Start does not have the configuration's architecture. Train checks it too.
-func (t *Trainer) CheckStart() error {
-	if t.Start == nil {
-		return nil
-	}
-	if has, want := t.Start.Manifest.Architecture, t.Config.architecture(); !has.Equal(want) {
-		return fmt.Errorf("the network to begin with has the architecture %+v, and the configuration %+v", has, want)
 	}
 	return nil
 }
