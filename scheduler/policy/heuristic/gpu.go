@@ -317,17 +317,11 @@ var powerNetworkFamily = family{prefix: powerNetworkPrefix, parameter: "NETWORK:
 const powerNetworkPrefix = "power+"
 
 func powerNetworkFor(parameter string) (Heuristic, error) {
-	name, text, _ := strings.Cut(parameter, ":")
-	weight, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(weight >= 0) || math.IsInf(weight, 1) {
-		return Heuristic{}, fmt.Errorf("%s%s: the weight of the power is no number of devices for a kilowatt, 0 or more", powerNetworkPrefix,
-			parameter)
-	}
-	c, err := checkpoint.Shipped(name)
+	name, weight, err := weighted(powerNetworkPrefix, parameter, "a number of devices for a kilowatt, 0 or more")
 	if err != nil {
-		return Heuristic{}, fmt.Errorf("%s%s: %w", powerNetworkPrefix, parameter, err)
+		return Heuristic{}, err
 	}
-	net, err := infer.New(c, checkpoint.GPUGraph)
+	net, err := shippedOn(checkpoint.GPUGraph, name)
 	if err != nil {
 		return Heuristic{}, fmt.Errorf("%s%s: %w", powerNetworkPrefix, parameter, err)
 	}
@@ -339,6 +333,24 @@ func powerNetworkFor(parameter string) (Heuristic, error) {
 		},
 		GPU: true, TypicalPods: true, Network: name,
 	}, nil
+}
+
+// weighted divides a parameter NAME:WEIGHT. want says what the weight is.
+func weighted(prefix, parameter, want string) (name string, weight float64, err error) {
+	name, text, _ := strings.Cut(parameter, ":")
+	if weight, err = strconv.ParseFloat(text, 64); err != nil || !(weight >= 0) || math.IsInf(weight, 1) {
+		err = fmt.Errorf("%s%s: the weight is not %s", prefix, parameter, want)
+	}
+	return name, weight, err
+}
+
+// shippedOn returns the shipped network of a name, which reads a graph.
+func shippedOn(g checkpoint.Graph, name string) (*infer.Network, error) {
+	c, err := checkpoint.Shipped(name)
+	if err != nil {
+		return nil, err
+	}
+	return infer.New(c, g)
 }
 
 var gpuFill = Heuristic{

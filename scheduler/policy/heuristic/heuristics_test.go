@@ -359,7 +359,7 @@ func TestPWRMixedWithFGD(t *testing.T) {
 		t.Errorf("devices %b, FGD's are %b", got, want)
 	}
 	for _, name := range []string{"pwr+fgd:", "pwr+fgd:1.1", "pwr+fgd:x", "power+gpu-gnn", "power+gpu-gnn:-1", "power+gpu-gnn:NaN",
-		"power+none:1", "power+gnn:1"} {
+		"power+none:1", "power+gnn:1", "balance+gnn", "balance+gnn:0", "balance+gnn:-1", "balance+gpu-gnn:1", "balance+linear:1"} {
 		if _, err := Find(name); err == nil {
 			t.Errorf("%s: no error", name)
 		}

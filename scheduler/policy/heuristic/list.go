@@ -10,11 +10,13 @@ import (
 	"slices"
 	"strings"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/each"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/policy/partition"
 	"gnnsched/scheduler/policy/supply"
 )
@@ -57,7 +59,8 @@ var list = []Heuristic{
 }
 
 // families holds the heuristics that have a parameter in their names.
-var families = []family{greedyFamily, aheadFamily, linearFamily, affinityFamily, pwrFGDFamily, powerNetworkFamily, partitionFamily}
+var families = []family{greedyFamily, aheadFamily, linearFamily, affinityFamily, pwrFGDFamily, powerNetworkFamily,
+	balanceFamily, partitionFamily}
 
 // Form is how the names of a family of policies are written.
 type Form struct{ Name, About string }
@@ -92,8 +95,8 @@ func namesOf(which func(Heuristic) bool) (names []string) {
 // Find returns the heuristic of a name: one of List, "affinity:TOPOLOGY" for kube-scheduler with podAffinity,
 // "greedy:OBJECTIVE" for the one that is greedy for an objective, "ahead:OBJECTIVE" for the one that also thinks of partners
 // that are still to come, "linear:FILE" for the one with the weights in a file, "pwr+fgd:WEIGHT" for a mix of
-// pwr and fgd, "power+NETWORK:WEIGHT" for a shipped network with a price on power, or "mig:RULE" for MIG partitions. The error of an
-// unknown name lists the known ones.
+// pwr and fgd, "power+NETWORK:WEIGHT" for a shipped network with a price on power, "balance+POLICY:WEIGHT" for prices of room with a weight on
+// balance, or "mig:RULE" for MIG partitions. The error of an unknown name lists the known ones.
 func Find(name string) (Heuristic, error) {
 	for _, f := range families {
 		if parameter, ok := strings.CutPrefix(name, f.prefix); ok {
@@ -318,6 +321,40 @@ var (
 		Kinds: true,
 	}
 )
+
+// balanceFamily is what sets prices of room, with a weight on balance, such as "balance+gnn:0.5".
+var balanceFamily = family{prefix: balancePrefix, parameter: "POLICY:WEIGHT",
+	about: "price, gnn, dqn, acgnn or acdqn with more weight on evenly loaded nodes against waiting pods: of placements whose costs differ by " +
+		"less than WEIGHT percent of a node, linear decides; without it 0.015; such as balance+gnn:0.5",
+	make: balanced}
+
+const balancePrefix = "balance+"
+
+func balanced(parameter string) (Heuristic, error) {
+	name, weight, err := weighted(balancePrefix, parameter, "a percentage of a node over 0")
+	if err == nil && weight == 0 {
+		err = fmt.Errorf("%s%s: the weight is 0; without a weight it is 0.015", balancePrefix, parameter)
+	}
+	if err != nil {
+		return Heuristic{}, err
+	}
+	full, priced := balancePrefix+parameter, price.New
+	if name != price.Name {
+		net, err := shippedOn(checkpoint.KindsGraph, name)
+		if err != nil {
+			return Heuristic{}, fmt.Errorf("%s%s: %w", balancePrefix, parameter, err)
+		}
+		priced = func(policy.Setting) policy.Policy { return neural.New(full, net, nil) }
+	}
+	return Heuristic{
+		Name: full, About: name + " with a weight on evenly loaded nodes", Kinds: true,
+		New: func(s policy.Setting) policy.Policy {
+			p := priced(s)
+			p.(interface{ SetBalance(percent float64) }).SetBalance(weight)
+			return p
+		},
+	}, nil
+}
 
 // byArrivals is the prices of the rule price. A place for pods of a kind costs
 //

@@ -315,20 +315,25 @@ type Policy struct {
 	supply Table
 	prices Prices
 	costs  []float64 // of the candidates
-	small  float64   // smallCost, in percent of the cluster
+	even   float64   // of placements that differ by less, linear decides; in percent of a node
+	small  float64   // the same, in percent of the cluster
 	priced bool      // whether the last decision had costs
 }
 
 const (
 	partWeight  = 0.37  // of room that is no whole place, if the kind may run on all nodes
 	priceWeight = 24    // of the cost's logarithm, in scores of linear
-	smallCost   = 0.015 // in percent of a node: of placements that differ by less, linear decides
+	usualEven   = 0.015 // Policy.even without SetBalance
 )
 
 // New returns a policy with a name.
 func New(name string, p Pricer) *Policy {
-	return &Policy{name: name, linear: linear.Tuned("linear"), pricer: p}
+	return &Policy{name: name, linear: linear.Tuned("linear"), pricer: p, even: usualEven}
 }
+
+// SetBalance weighs evenly loaded nodes against waiting pods: of placements whose costs differ by less than so many percent of a node,
+// linear decides. It is over 0; without a call 0.015.
+func (p *Policy) SetBalance(percent float64) { p.even = percent }
 
 // Name implements policy.Policy.
 func (p *Policy) Name() string { return p.name }
@@ -345,7 +350,7 @@ func (p *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	}
 	p.costs = slices.Grow(p.costs[:0], len(candidates))[:len(candidates)]
 	p.supply.Cost(s, candidates, &pod.Requests, p.prices, p.costs)
-	p.small = smallCost / max(p.supply.Nodes, 1)
+	p.small = p.even / max(p.supply.Nodes, 1)
 	for i, cost := range p.costs {
 		scores[i] -= float32(priceWeight * math.Log(cost+p.small))
 	}
