@@ -63,6 +63,10 @@ cpu() {
 	for s in scarce scarce-deployments scarce-zones scarce-arch scarce-spot scarce8 family-scarce hetero80 hetero95 lossy jobs; do
 		play cpu.csv waiting waiting,imbalance,unscheduled 'make results' $((seeds * 2 / 5)) 101 --scenario $s --policies kube-scheduler,borg,best-fit,linear,rule,reserve,price,gnn,dqn,acgnn,acdqn
 	done
+	bin/gnnsched eval --print-scenario hetero80 | sed 's/^name: .*/name: hetero-50/; s/^load: .*/load: 0.50/' >"$tmp/hetero-50.yaml"
+	for s in "$tmp/hetero-50.yaml" hetero80 hetero95 scarce scarce-deployments; do
+		play cpu.csv exchange waiting,imbalance 'make results' $((seeds * 2 / 5)) 101 --scenario "$s" --policies linear,price,gnn$(printf ',balance+gnn:%s,balance+price:%s' 0.05 0.05 0.15 0.15 0.5 0.5 2 2)
+	done
 	for load in 60 70 80 90 98; do for s in scarce hetero80; do
 		bin/gnnsched eval --print-scenario $s | sed "s/^name: .*/name: ${s%80}-$load/; s/^load: .*/load: 0.$load/" >"$tmp/$s-$load.yaml"
 		play cpu.csv waiting-load waiting,imbalance 'make results' $((seeds * 2 / 5)) 101 --scenario "$tmp/$s-$load.yaml" --policies kube-scheduler,borg,best-fit,linear,rule,reserve,price,gnn,dqn,acgnn,acdqn
