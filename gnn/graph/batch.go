@@ -30,11 +30,6 @@ type Batch struct {
 	CandidateZone  []int64   // ΣC: zone vertex
 	CandidateGraph []int64   // ΣC: graph
 	CandidateStart []int     // B+1: candidates of graph b are [start[b], start[b+1])
-
-	PathX         []float32 // ΣE × Widths.Path: one edge for each candidate and each node with peers of its graph
-	PathNode      []int64   // ΣE: row of the node with peers
-	PathCandidate []int64   // ΣE: row of CandidateX
-	PathWeight    []float32 // ΣE: the peers' share
 }
 
 // Nodes returns ΣN, the number of rows.
@@ -92,19 +87,12 @@ func concat(graphs []*Graph, shared map[uint64]int64) *Batch {
 		b.PodX = append(b.PodX, g.PodX...)
 		b.ClusterX = append(b.ClusterX, g.ClusterX...)
 		b.CandidateX = append(b.CandidateX, g.CandidateX...)
-		rowOf := func(i int32) int64 {
-			if shared != nil {
-				return b.PlaceNode[first+int(i)]
-			}
-			return nodes + int64(i)
-		}
-		b.PathX = append(b.PathX, g.PathX...)
 		for _, c := range g.Candidates {
-			for k, p := range g.Peers {
-				b.PathNode, b.PathCandidate = append(b.PathNode, rowOf(p)), append(b.PathCandidate, int64(len(b.CandidateNode)))
-				b.PathWeight = append(b.PathWeight, g.PeerWeight[k])
+			row := nodes + int64(c)
+			if shared != nil {
+				row = b.PlaceNode[first+int(c)]
 			}
-			b.CandidateNode = append(b.CandidateNode, rowOf(c))
+			b.CandidateNode = append(b.CandidateNode, row)
 			b.CandidateZone = append(b.CandidateZone, zones+int64(g.Zone[c]))
 			b.CandidateGraph = append(b.CandidateGraph, int64(gi))
 		}

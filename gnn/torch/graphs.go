@@ -24,8 +24,6 @@ func (b graphs) count(kind checkpoint.Kind) int {
 		return len(b.ZoneGraph)
 	case checkpoint.Candidate:
 		return len(b.CandidateNode)
-	case checkpoint.Path:
-		return len(b.PathNode)
 	}
 	return b.Size
 }
@@ -35,7 +33,6 @@ func (b graphs) features(s *Scope, kind checkpoint.Kind) *Tensor {
 	x := map[checkpoint.Kind][]float32{
 		checkpoint.Node: b.NodeX, checkpoint.Group: b.GroupX, checkpoint.Pod: b.PodX, checkpoint.Cluster: b.ClusterX,
 		checkpoint.Candidate: b.CandidateX,
-		checkpoint.Path:      b.PathX,
 	}[kind]
 	if kind == checkpoint.Device {
 		x = interpolate(b.DeviceFree)
@@ -54,9 +51,6 @@ func (b graphs) collect(s *Scope, from, to checkpoint.Kind, x *Tensor) (y *Tenso
 		return b.groupMessages(s, x), true
 	case from == checkpoint.Node && (to == checkpoint.Zone || to == checkpoint.Cluster):
 		return b.nodeMeans(s, x, to), true
-	case from == checkpoint.Path:
-		return s.segmentSum(s.Mul(x, s.Float32(b.PathWeight, len(b.PathWeight), 1)), s.Int64(b.PathCandidate, len(b.PathCandidate)),
-			len(b.CandidateNode)), true
 	case from == checkpoint.Candidate && to == checkpoint.Cluster:
 		return segmentMean(s, x, s.Int64(b.CandidateGraph, len(b.CandidateGraph)), b.CandidateGraph, b.Size), true
 	}
@@ -70,7 +64,6 @@ func (b graphs) lookup(s *Scope, from, to checkpoint.Kind, x *Tensor) *Tensor {
 		{checkpoint.Cluster, checkpoint.Candidate}: b.CandidateGraph,
 		{checkpoint.Zone, checkpoint.Candidate}:    b.CandidateZone,
 		{checkpoint.Node, checkpoint.Candidate}:    b.CandidateNode,
-		{checkpoint.Node, checkpoint.Path}:         b.PathNode,
 		{checkpoint.Node, checkpoint.Device}:       b.DeviceNode,
 		{checkpoint.Cluster, checkpoint.Node}:      b.PlaceZone, // a graph of stars has one zone
 	}[[2]checkpoint.Kind{from, to}]

@@ -13,9 +13,9 @@ import (
 	"gnnsched/internal/fatal"
 )
 
-// BenchmarkNetworkStep measures a training step on 64 graphs with 50 nodes, with the features base alone and with those that the shipped
-// networks read: the batch's tensors, both passes and the optimiser. CPU time says more than wall time on a machine that does
-// other things too. networkstep.py does the same as the second in Python.
+// BenchmarkNetworkStep measures a training step on 64 graphs with 50 nodes, with the features base alone and with the set whole: the
+// batch's tensors, both passes and the optimiser. CPU time says more than wall time on a machine that does other things too.
+// networkstep.py does the same as the second in Python.
 func BenchmarkNetworkStep(b *testing.B) {
 	for _, features := range [][]string{{"base"}, {"base", "whole"}} {
 		b.Run(strings.Join(features, "+"), func(b *testing.B) { networkSteps(b, features) })
