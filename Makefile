@@ -146,12 +146,12 @@ learning-curves: ## Write the learning curves of the runs that make train and ma
 
 ##@ Python
 
-PYLIB := python/gnnsched/libgnnsched.1.so
+PYLIB := python/gnnsched/libgnnsched.2.so
 .PHONY: python
 python: ## Build the simulator's library for the Python package in python (needs a C compiler)
 	@echo "building $(PYLIB) (minutes the first time)"
 	@GOFLAGS='$(strip $(GOFLAGS) -trimpath $(MODFLAGS))' CGO_ENABLED=1 go build -buildmode=c-shared -ldflags '-s -w' -o $(PYLIB) ./cmd/gnnsched-env
-	@rm -f python/gnnsched/libgnnsched.1.h
+	@rm -f python/gnnsched/libgnnsched.2.h
 
 .PHONY: wheel
 wheel: python ## Pack the Python package and its library into bin/gnnsched-*.whl, without a network

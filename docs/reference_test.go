@@ -49,7 +49,7 @@ func described() map[string][]string {
 	}
 	for _, s := range feature.Sets() {
 		lists := [][]feature.Feature{feature.List(s.Node), feature.List(s.Group), feature.List(s.Pod), feature.List(s.Cluster),
-			feature.List(s.Candidate), feature.List(s.Path)}
+			feature.List(s.Candidate)}
 		for _, f := range slices.Concat(lists...) {
 			add("reference/features.md", f.Name, f.Doc)
 		}

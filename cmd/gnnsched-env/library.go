@@ -1,6 +1,6 @@
 // Command gnnsched-env is the simulator as a C library: package vector for other languages. It is built with
 //
-//	go build -buildmode=c-shared -o libgnnsched.1.so ./cmd/gnnsched-env
+//	go build -buildmode=c-shared -o libgnnsched.2.so ./cmd/gnnsched-env
 //
 // python/gnnsched is its Python side. Only export.go needs cgo; the rest is plain Go, so that it can be tested and fuzzed without a C
 // compiler.
@@ -28,7 +28,7 @@ import (
 )
 
 // abi changes with the interface. The name of the library ends in it.
-const abi = 1
+const abi = 2
 
 // What play does.
 const (
@@ -89,7 +89,7 @@ func play(handle int64, what int32, a *arguments) (status int32) {
 	})
 	if v != nil {
 		r := v.Rows
-		a.candidates, a.nodes, a.zones, a.groups, a.paths = int64(r.Candidates), int64(r.Nodes), int64(r.Zones), int64(r.Groups), int64(r.Paths)
+		a.candidates, a.nodes, a.zones, a.groups = int64(r.Candidates), int64(r.Nodes), int64(r.Zones), int64(r.Groups)
 	}
 	switch {
 	case err == nil:
@@ -329,10 +329,9 @@ type arguments struct {
 	size    int64 // of this struct in bytes
 	message [512]byte
 
-	slots                                   int64 // padded: rows of each environment; 0: ragged
-	roomCandidates, roomNodes               int64 // rows for which there is room
-	roomGroups, roomPaths                   int64
-	candidates, nodes, zones, groups, paths int64 // written: rows in use
+	slots                                 int64 // padded: rows of each environment; 0: ragged
+	roomCandidates, roomNodes, roomGroups int64 // rows for which there is room
+	candidates, nodes, zones, groups      int64 // written: rows in use
 
 	actions   *int64
 	seeds     *uint64
@@ -354,8 +353,6 @@ type arguments struct {
 	nodeZone                *int64
 	groupX, groupWeight     *float32
 	groupNode               *int64
-	pathX, pathWeight       *float32
-	pathCandidate, pathNode *int64
 	nodeRaw, podRaw         *int64
 }
 
@@ -367,7 +364,7 @@ func (a *arguments) check() error {
 	if want := int64(unsafe.Sizeof(*a)); a.size != want {
 		return fmt.Errorf("the arguments have %d bytes, want %d: library and package are of different versions", a.size, want)
 	}
-	for _, n := range []int64{a.slots, a.roomCandidates, a.roomNodes, a.roomGroups, a.roomPaths} {
+	for _, n := range []int64{a.slots, a.roomCandidates, a.roomNodes, a.roomGroups} {
 		if n < 0 || n > maxRows {
 			return fmt.Errorf("an array has %d rows", n)
 		}
@@ -408,9 +405,7 @@ func (a *arguments) arrays(count int, w feature.Widths) *vector.Arrays {
 		NodeX: slice(a.nodeX, a.roomNodes, int64(w.Node)), NodeZone: slice(a.nodeZone, a.roomNodes, 1),
 		GroupX: slice(a.groupX, a.roomGroups, int64(w.Group)), GroupWeight: slice(a.groupWeight, a.roomGroups, 1),
 		GroupNode: slice(a.groupNode, a.roomGroups, 1),
-		PathX:     slice(a.pathX, a.roomPaths, int64(w.Path)), PathWeight: slice(a.pathWeight, a.roomPaths, 1),
-		PathCandidate: slice(a.pathCandidate, a.roomPaths, 1), PathNode: slice(a.pathNode, a.roomPaths, 1),
-		NodeRaw: slice(a.nodeRaw, a.roomNodes, vector.RawNode), PodRaw: slice(a.podRaw, n, vector.RawPod),
+		NodeRaw:   slice(a.nodeRaw, a.roomNodes, vector.RawNode), PodRaw: slice(a.podRaw, n, vector.RawPod),
 	}
 }
 

@@ -41,7 +41,7 @@ func room(n, slots, rows int64) *memory {
 	m := &memory{}
 	a := &m.arguments
 	a.size, a.slots = int64(unsafe.Sizeof(*a)), slots
-	a.roomCandidates, a.roomNodes, a.roomGroups, a.roomPaths = rows, rows, rows, rows
+	a.roomCandidates, a.roomNodes, a.roomGroups = rows, rows, rows
 	candidates := rows
 	if slots > 0 {
 		candidates = n * slots

@@ -264,7 +264,7 @@ func TestScaleOut(t *testing.T) {
 func TestCompareOnWorkers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	net, err := checkpoint.Shipped("acdqn-energy")
+	net, err := checkpoint.Shipped("acdqn")
 	if err == nil {
 		err = net.Save(filepath.Join(dir, "my.safetensors"))
 	}
@@ -323,7 +323,7 @@ func TestEvalHTMLOnWorkers(t *testing.T) {
 	dir := t.TempDir()
 	play := func(more ...string) string {
 		cmd := program(t, slices.Concat([]string{
-			"eval", "--scenario", "mixed,tiny", "--policies", "kube-scheduler,gnn,acdqn-energy,greedy:balance", "--seeds", "2",
+			"eval", "--scenario", "mixed,tiny", "--policies", "kube-scheduler,gnn,acdqn,greedy:balance", "--seeds", "2",
 			"--queue", "queue", "-o", "json",
 		}, more)...)
 		cmd.Dir = dir
@@ -339,7 +339,7 @@ func TestEvalHTMLOnWorkers(t *testing.T) {
 	}
 	var all []struct{ Observed eval.Observed }
 	fatal.If(t, json.Unmarshal([]byte(want), &all))
-	for _, c := range []string{"kube-scheduler", "gnn", "acdqn-energy"} {
+	for _, c := range []string{"kube-scheduler", "gnn", "acdqn"} {
 		frames, decisions, waits := 0, 0, 0
 		for _, x := range all {
 			frames += each.Count(x.Observed.Frames, func(f eval.Frame) bool { return f.Contender == c })

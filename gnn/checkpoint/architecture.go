@@ -89,12 +89,6 @@ func (a Architecture) Layout() (*feature.Layout, error) {
 	return feature.NewLayout(a.Features)
 }
 
-// ReadsPeers reports whether the network reads with which running pods the pending pod exchanges data.
-func (a Architecture) ReadsPeers() bool {
-	l, err := a.Layout()
-	return a.Graph == ClusterGraph && err == nil && l.Widths.Path > 0
-}
-
 // Schema identifies the features that the network reads: the hash of its layout. It is empty if the
 // architecture names a set that is not known.
 func (a Architecture) Schema() string {
@@ -127,9 +121,7 @@ func (a Architecture) Validate() error {
 func (a Architecture) Layers() []Layer {
 	switch {
 	case !a.Stars():
-		w, parts := a.widths(), parts{Messages: a.Encoder == GNN}
-		parts.Paths = w[Path] > 0
-		return candidateLayers(a.Hidden, parts)
+		return candidateLayers(a.Hidden, a.Encoder == GNN)
 	case a.Encoder == Linear:
 		return linearLayers("")
 	}
@@ -168,7 +160,7 @@ func (a Architecture) inputs() map[Kind][]feature.Feature {
 	}
 	return map[Kind][]feature.Feature{
 		Node: feature.List(l.Node), Group: feature.List(l.Group), Pod: feature.List(l.Pod),
-		Cluster: feature.List(l.Cluster), Candidate: feature.List(l.Candidate), Path: feature.List(l.Path),
+		Cluster: feature.List(l.Cluster), Candidate: feature.List(l.Candidate),
 		Device: make([]feature.Feature, feature.DeviceKnots), // only on graphs of stars
 	}
 }

@@ -10,14 +10,9 @@ const (
 	ClusterValue = "cluster.value"
 )
 
-// parts are the parts of a network that it may lack.
-type parts struct {
-	Messages bool // groups of pods send to their nodes, nodes to zones and the cluster, and these to the candidates
-	Paths    bool // messages also come over paths, if there are messages
-}
-
-// candidateLayers returns a network that scores the candidates of a decision and values the state, with vectors of h numbers.
-func candidateLayers(h int, parts parts) []Layer {
+// candidateLayers returns a network that scores the candidates of a decision and values the state, with vectors of h numbers. With
+// messages, groups of pods send to their nodes, nodes to zones and the cluster, and these to the candidates.
+func candidateLayers(h int, messages bool) []Layer {
 	node := Layer{Name: "node", Of: Node, Width: h, Norm: "norm", ReLU: true, Terms: []Term{{Weight: "node", Bias: "node.bias"}}}
 	pod := Layer{Name: "pod", Of: Pod, Width: h, ReLU: true, Terms: []Term{{Weight: "pod", Bias: "pod.bias"}}}
 	cluster := Layer{Name: "cluster", Of: Cluster, Width: h, ReLU: true, Terms: []Term{{Weight: "cluster.features", Bias: "cluster.bias"}}}
@@ -33,7 +28,7 @@ func candidateLayers(h int, parts parts) []Layer {
 			Terms: []Term{{Weight: "value.hidden", Bias: "value.hidden.bias", From: []string{"cluster", "pod", "candidate"}}}},
 		{Name: Value, Of: Cluster, Width: 1, Terms: []Term{{Weight: "value.out", Bias: "value.out.bias", From: []string{"value.hidden"}}}},
 	}
-	if !parts.Messages {
+	if !messages {
 		return append([]Layer{node, pod, cluster, candidate}, results...)
 	}
 	group := Layer{Name: "group", Of: Group, Width: h, ReLU: true, Terms: []Term{{Weight: "group", Bias: "group.bias", added: 1}}}
@@ -45,14 +40,7 @@ func candidateLayers(h int, parts parts) []Layer {
 		{Weight: "zone.cluster", From: []string{"cluster"}, Bias: "zone.bias", added: 1},
 	}}
 	candidate.Terms = append(candidate.Terms, Term{Weight: "candidate.zone", From: []string{"zone"}, added: 1})
-	list := []Layer{group, node, pod, cluster, zone}
-	if parts.Paths {
-		list = append(list, Layer{Name: "peer", Of: Path, Width: h, ReLU: true, Terms: []Term{
-			{Weight: "peer.node", From: []string{"node"}, Bias: "peer.bias", added: 2}, {Weight: "peer.path", added: 2},
-		}})
-		candidate.Terms = append(candidate.Terms, Term{Weight: "candidate.peer", From: []string{"peer"}, added: 2})
-	}
-	return append(append(list, candidate), results...)
+	return append([]Layer{group, node, pod, cluster, zone, candidate}, results...)
 }
 
 // nodeLayers returns a network that values each node within its cluster: the product of NodeValue and ClusterValue, vectors of h
@@ -99,7 +87,6 @@ func linearLayers(prefix string) []Layer {
 //	group → node          mean over the groups of pods on the node, weighted by pods
 //	device → node         sum over the node's devices
 //	node → zone, cluster  mean over the nodes of the zone, or of the cluster
-//	path → candidate      sum over the candidate's paths, weighted by the share of the traffic
 //	candidate → cluster   mean over the candidates
 //	all others            the vector of the vertex that it belongs to: a candidate's node, zone and pod, say
 //
@@ -118,7 +105,6 @@ const (
 	Pod            // the pending one
 	Cluster        // everything
 	Zone           // nodes that lie together
-	Path           // edge from a candidate to a node with peers of the pending pod
 	Candidate      // edge from the pending pod to a node where it may run
 )
 

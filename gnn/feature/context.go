@@ -52,8 +52,6 @@ type Candidates struct {
 	Rows    []int32           // of the candidates among Nodes
 	Usage   []Usage           // of each of Nodes
 	Largest cluster.Resources // the most CPU and memory that one pod requests, running or pending
-	Now     float64           // time of the decision in seconds, as cluster.Snapshot.Now
-	Peers   []cluster.Peer    // of the pending pod, as cluster.Snapshot.Peers
 
 	*GPUCluster        // only on the GPU graph, where no other field is set
 	Kinds       *Kinds // only on the graph of kinds, likewise
@@ -64,17 +62,6 @@ type Candidates struct {
 	addCPU, addMemory moments // of what the pod would add
 
 	available available // see all
-	measured  used      // see used
-	racks     racks     // see rackRoom
-	joining   cluster.Joining
-}
-
-// Path is the context of the features of the way from a candidate to a node with peers of the pending pod.
-type Path struct {
-	Network         *cluster.Network
-	Candidate, Peer int32 // rows
-	PeerRoom        Room  // of the peer's rack
-	Beyond          bool  // the peer is two steps away (cluster.Snapshot.Beyond)
 }
 
 // Usage is how much of a node is requested.
@@ -94,7 +81,6 @@ func (c *Candidates) Measure() {
 	c.cpu, c.memory = moments{}, moments{}
 	c.addCPU, c.addMemory = moments{}, moments{}
 	c.skew, c.available = moments{}, available{}
-	c.measured.known, c.racks.known = false, false
 	c.Shares = c.Shares[:0]
 	r := c.Pod.Requests.Counted()
 	for _, v := range c.Rows {

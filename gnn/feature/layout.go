@@ -3,13 +3,14 @@ package feature
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 )
 
 // Widths are the lengths of the feature vectors of a graph.
-type Widths struct{ Node, Group, Pod, Cluster, Candidate, Path int }
+type Widths struct{ Node, Group, Pod, Cluster, Candidate int }
 
 // Layout is the order of the features in the vectors of a graph: the sets one after another. It is
 // immutable.
@@ -19,11 +20,8 @@ type Layout struct {
 	Pod       []PodBlock
 	Cluster   []ClusterBlock
 	Candidate []CandidateBlock
-	Path      []PathBlock
-	Racks     bool // each rack is a zone vertex
 
 	Widths Widths
-	Split  *SplitLayout // of a split graph; nil if no block of Candidate can be split
 	hash   string
 }
 
@@ -48,11 +46,9 @@ func newLayout(names []string, usual *Set) (*Layout, error) {
 		l.Node, l.Group = append(l.Node, s.Node...), append(l.Group, s.Group...)
 		l.Pod = append(l.Pod, s.Pod...)
 		l.Cluster, l.Candidate = append(l.Cluster, s.Cluster...), append(l.Candidate, s.Candidate...)
-		l.Path, l.Racks = append(l.Path, s.Path...), l.Racks || s.Racks
 		schema = s.appendSchema(schema)
 	}
-	l.Widths = Widths{len(List(l.Node)), len(List(l.Group)), len(List(l.Pod)), len(List(l.Cluster)), len(List(l.Candidate)), len(List(l.Path))}
-	l.Split = splitOf(l.Candidate)
+	l.Widths = Widths{len(List(l.Node)), len(List(l.Group)), len(List(l.Pod)), len(List(l.Cluster)), len(List(l.Candidate))}
 	needed, of := []int{l.Widths.Node, l.Widths.Cluster}, "nodes and clusters"
 	if usual.Stars == "" {
 		needed, of = append(needed, l.Widths.Group, l.Widths.Pod, l.Widths.Candidate), "nodes, groups, pods, clusters and candidates"
@@ -80,7 +76,7 @@ func (l *Layout) Hash() string { return l.hash }
 func (l *Layout) Names() map[string][]string {
 	return map[string][]string{
 		"node": names(List(l.Node)), "group": names(List(l.Group)), "pod": names(List(l.Pod)),
-		"cluster": names(List(l.Cluster)), "candidate": names(List(l.Candidate)), "path": names(List(l.Path)),
+		"cluster": names(List(l.Cluster)), "candidate": names(List(l.Candidate)),
 	}
 }
 
@@ -94,11 +90,7 @@ func (s *Set) appendSchema(b []byte) []byte {
 	if s.Stars != "" {
 		return appendNames(append(b, DeviceKnots), List(s.Node), List(s.Cluster))
 	}
-	b = appendNames(b, List(s.Node), List(s.Group), List(s.Pod), List(s.Cluster), List(s.Candidate))
-	if len(s.Path) > 0 { // checkpoints of other sets are older
-		b = appendNames(b, List(s.Path))
-	}
-	return b
+	return appendNames(b, List(s.Node), List(s.Group), List(s.Pod), List(s.Cluster), List(s.Candidate))
 }
 
 // appendNames appends the names of some lists of features.
@@ -122,6 +114,14 @@ func hash(schema []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// ErrGone means that an earlier version had the feature set. The error that wraps it names the policy to use instead.
+var ErrGone = errors.New("is gone, and the network that reads it cannot run")
+
+// gone names sets of earlier versions, and the policy that takes the place of networks that read them.
+var gone = map[string]string{
+	"traffic": "ahead:traffic+overload+balance=0.1", "usage": "linear-usage, or linear-energy for energy", "power": "linear-energy",
+}
+
 // choose returns the sets with the given names for the graph of the usual one, each at most once, or the usual one if there are no
 // names.
 func choose(names []string, usual *Set) ([]*Set, error) {
@@ -131,6 +131,9 @@ func choose(names []string, usual *Set) ([]*Set, error) {
 	chosen := make([]*Set, len(names))
 	for i, name := range names {
 		s, found := sets[setKey{usual.Stars, name}]
+		if rule := gone[name]; !found && rule != "" {
+			return nil, fmt.Errorf("feature set %q %w: use the policy %s", name, ErrGone, rule)
+		}
 		if !found {
 			return nil, fmt.Errorf("feature set %q is not known (%s)", name, strings.Join(namesOf(usual.Stars), ", "))
 		}
@@ -148,75 +151,4 @@ func must(l *Layout, err error) *Layout {
 		panic(err)
 	}
 	return l
-}
-
-// Split divides the features of a CandidateBlock into numbers of the node alone, which are kept from one decision to
-// the next, and a few moving numbers of the decision. A feature is its kept number plus the moving numbers that are
-// added to it. A linear layer therefore takes the kept numbers once for each change of the node, and the moving ones
-// with the sums of the weights of the features that they are added to.
-type Split struct {
-	Adds [][]int // for each moving number, the indices of the block's features that it is added to
-	// Kept returns one element for each node, with one kept number for each feature of the block. Those of candidates are
-	// valid, until the next decision.
-	Kept func(c *Candidates) []Kept
-	Fill func(c *Candidates, out Rows) // writes the moving numbers of each candidate, in the order of Adds
-}
-
-// Kept holds the kept numbers of a node.
-type Kept struct {
-	X     []float32
-	Stamp uint64 // changes with X, and no two contents have the same; never 0
-}
-
-// SplitLayout is the order of the numbers of a candidate in a split graph: the features of a layout, with the moving
-// numbers in place of the features of the block that is split.
-type SplitLayout struct {
-	Block int     // index among Layout.Candidate
-	At    int     // first column of its features, and of its moving numbers
-	Len   int     // number of its features
-	To    [][]int // for each number of a split row, the columns of the whole row that it is added to
-	*Split
-}
-
-// Width returns the number of numbers of a candidate in a split graph.
-func (s *SplitLayout) Width() int { return len(s.To) }
-
-// Whole returns the features of a candidate from its split row and the kept numbers of its node.
-func (s *SplitLayout) Whole(row, kept []float32) []float32 {
-	out := make([]float32, len(row)-len(s.Adds)+s.Len)
-	copy(out[s.At:], kept)
-	for i, x := range row {
-		for _, column := range s.To[i] {
-			out[column] += x
-		}
-	}
-	return out
-}
-
-// splitOf returns the layout of split rows, or nil if no block can be split. Only the first such block is.
-func splitOf(blocks []CandidateBlock) *SplitLayout {
-	var out *SplitLayout
-	at := 0
-	var to [][]int
-	for i, b := range blocks {
-		if b.Split != nil && out == nil {
-			out = &SplitLayout{Block: i, At: at, Len: len(b.Features), Split: b.Split}
-			for _, adds := range b.Split.Adds {
-				columns := make([]int, len(adds))
-				for j, f := range adds {
-					columns[j] = at + f
-				}
-				to = append(to, columns)
-			}
-		} else {
-			for j := range b.Features {
-				to = append(to, []int{at + j})
-			}
-		}
-		at += len(b.Features)
-	}
-	if out != nil {
-		out.To = to
-	}
-	return out
 }

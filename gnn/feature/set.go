@@ -106,13 +106,9 @@ type (
 type CandidateBlock struct {
 	Features []Feature
 	Fill     func(c *Candidates, out Rows) // writes len(Features) numbers for each candidate
-	Split    *Split                        // nil: what Fill writes cannot be divided
 }
 
 func (b CandidateBlock) list() []Feature { return b.Features }
-
-// PathBlock is a Block for the way from a candidate to a node with peers of the pending pod.
-type PathBlock = Block[Path]
 
 // List returns the features of some blocks, in order.
 func List[B interface{ list() []Feature }](blocks []B) (all []Feature) {
@@ -163,12 +159,6 @@ type Set struct {
 	Pod       []PodBlock
 	Cluster   []ClusterBlock
 	Candidate []CandidateBlock
-
-	// Path is computed for each candidate and each node with peers of the pending pod. A network without messages does
-	// not read it.
-	Path []PathBlock
-	// Racks makes each rack a zone vertex of the graph, in place of the whole zone.
-	Racks bool
 }
 
 // The graphs of stars.

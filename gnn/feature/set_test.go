@@ -2,7 +2,6 @@ package feature_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +15,9 @@ import (
 func TestBaseKeepsItsHash(t *testing.T) {
 	if got, want := feature.Default().Hash(), "30fe184f1fe1cc3c"; got != want {
 		t.Errorf("the hash of %s is %s, want %s", feature.Base.Name, got, want)
+	}
+	if got, want := fatal.Value(feature.NewLayout([]string{"base", "whole"}))(t).Hash(), "47c903d9fd1e5ee6"; got != want {
+		t.Errorf("the hash of base and whole is %s, want %s", got, want)
 	}
 	if got, want := feature.DefaultGPU().Hash(), "3efa61a97e19d20b"; got != want {
 		t.Errorf("the hash of the GPU set %s is %s, want %s", feature.GPUBase.Name, got, want)
@@ -58,6 +60,7 @@ func TestLayoutErrors(t *testing.T) {
 	}{
 		{[]string{"base", "nonsense"}, `feature set "nonsense" is not known (`},
 		{[]string{"base", "base"}, `feature set "base" is named twice`},
+		{[]string{"base", "power"}, `feature set "power" is gone, and the network that reads it cannot run: use the policy linear-energy`},
 		{[]string{"empty"}, "feature sets empty: "},
 	} {
 		if _, err := feature.NewLayout(c.names); err == nil || !strings.HasPrefix(err.Error(), c.want) {
@@ -86,32 +89,20 @@ func TestRegisterRefusesATakenName(t *testing.T) {
 	}
 }
 
-// fractions are features that are fractions, or differences of fractions and their means.
-var fractions = []string{"cpu_off", "memory_off", "rack_cpu", "rack_memory", "peer_rack_cpu", "peer_rack_memory",
-	"beyond_peer_rack_cpu", "beyond_peer_rack_memory", "path_distance"}
-
-// What is said to be 0 or 1 is a flag, what is a fraction, a share or an amount is never negative, and no value of another domain is
-// possible.
+// What is said to be 0 or 1 is a flag, what is requested is never negative, differences of fractions are within ±1, and each domain has its
+// values and no others.
 func TestDomains(t *testing.T) {
-	l, err := feature.NewLayout([]string{"base", "power", "usage", "traffic", "whole"})
+	l, err := feature.NewLayout([]string{"base", "whole"})
 	fatal.If(t, err)
 	for _, f := range append(feature.List(l.Node), feature.List(l.Candidate)...) {
 		if flag := strings.HasPrefix(f.Doc, "1 if "); flag != (f.In == feature.Flag) {
 			t.Errorf("%s (%s) is in domain %d", f.Name, f.Doc, f.In)
 		}
-		if positive := strings.HasPrefix(f.Doc, "requested / ") && !strings.Contains(f.Doc, "minus") || strings.HasPrefix(f.Doc, "share ") &&
-			!strings.HasPrefix(f.Name, "less_"); positive && f.In.Has(-0.001) {
+		if strings.HasPrefix(f.Doc, "requested / ") && f.In.Has(-0.001) {
 			t.Errorf("%s (%s) can be negative", f.Name, f.Doc)
 		}
-	}
-	for _, f := range slices.Concat(feature.List(l.Node), feature.List(l.Candidate), feature.List(l.Path)) {
-		for _, name := range fractions {
-			if f.Name == name && (f.In.Has(1.001) || f.In.Has(-1.001)) {
-				t.Errorf("%s (%s) can be beyond ±1", f.Name, f.Doc)
-			}
-		}
-		if strings.HasPrefix(f.Doc, "share ") && !strings.HasPrefix(f.Name, "less_") && f.In.Has(1.001) {
-			t.Errorf("%s (%s) can be over 1", f.Name, f.Doc)
+		if strings.HasSuffix(f.Name, "_off") && (f.In.Has(1.001) || f.In.Has(-1.001)) {
+			t.Errorf("%s (%s) can be beyond ±1", f.Name, f.Doc)
 		}
 	}
 	for d, want := range map[feature.Domain]string{

@@ -42,11 +42,7 @@ type available struct {
 	cpu, memory, skew moments
 	mean              cluster.Resources // that a node offers
 	podSize           float64           // log2(pending pod's size / mean running pod's size)
-	empty             float64           // nodes that run no pod
 }
-
-// unused returns the share of the nodes that run no pod.
-func (a *available) unused() float32 { return float32(a.empty / max(a.cpu.N, 1)) }
 
 // all returns the statistics of all available nodes. They are computed once for each decision.
 func (c *Candidates) all() *available {
@@ -64,9 +60,6 @@ func (c *Candidates) all() *available {
 		a.cpu.Add(float64(u.CPU))
 		a.memory.Add(float64(u.Memory))
 		a.skew.Add(float64(u.CPU - u.Memory))
-		if n.Requested.Pods == 0 {
-			a.empty++
-		}
 		offered, used = offered.Plus(n.Allocatable), used.Plus(n.Requested)
 	}
 	nodes := max(int64(a.cpu.N), 1)

@@ -28,17 +28,7 @@ type Graph struct {
 	ClusterX []float32 // Widths.Cluster
 
 	Candidates []int32   // C: rows of the nodes on which the pod may be placed
-	CandidateX []float32 // C × Widths.Candidate; empty in a split graph
-
-	// A split graph has SplitX and Kept in place of CandidateX; see feature.Split. It is for a session, not for learners.
-	SplitX []float32      // C × Layout.Split.Width()
-	Kept   []feature.Kept // N: of candidates; those of other nodes are not valid. nil in a whole graph
-
-	// The nodes on which peers of the pending pod run, then those with pods two steps away, P of both. A node may be in either
-	// part or in both. P is 0 unless Widths.Path is over 0.
-	Peers      []int32   // P: rows
-	PeerWeight []float32 // P: share of what the pod exchanges with all of its part; those of each part add up to 1
-	PathX      []float32 // C × P × Widths.Path
+	CandidateX []float32 // C × Widths.Candidate
 }
 
 // Groups are the groups of equal running pods on one node.
@@ -80,13 +70,6 @@ func (g *Graph) ResizeCandidates(c int) {
 	g.CandidateX = resize(g.CandidateX, c*g.featureWidths().Candidate)
 }
 
-// ResizePeers makes room for p nodes with peers of the pending pod, once the candidates have theirs. Their content is
-// undefined.
-func (g *Graph) ResizePeers(p int) {
-	g.Peers, g.PeerWeight = resize(g.Peers, p), resize(g.PeerWeight, p)
-	g.PathX = resize(g.PathX, len(g.Candidates)*p*g.featureWidths().Path)
-}
-
 // resize returns s with length n. Elements beyond its old or new length are zero.
 func resize[T any](s []T, n int) []T {
 	if n <= len(s) {
@@ -118,14 +101,9 @@ func (g *Graph) Clone() *Graph {
 		NodeX:  slices.Clone(g.NodeX), Zone: slices.Clone(g.Zone), Groups: make([]Groups, len(g.Groups)), Zones: g.Zones,
 		Stamp: slices.Clone(g.Stamp), PodX: slices.Clone(g.PodX), ClusterX: slices.Clone(g.ClusterX),
 		Candidates: slices.Clone(g.Candidates), CandidateX: slices.Clone(g.CandidateX),
-		SplitX: slices.Clone(g.SplitX), Kept: slices.Clone(g.Kept),
-		Peers: slices.Clone(g.Peers), PeerWeight: slices.Clone(g.PeerWeight), PathX: slices.Clone(g.PathX),
 	}
 	for i, gr := range g.Groups {
 		c.Groups[i] = Groups{X: slices.Clone(gr.X), Weight: slices.Clone(gr.Weight)}
-	}
-	for i, k := range g.Kept {
-		c.Kept[i].X = slices.Clone(k.X)
 	}
 	return c
 }
@@ -137,16 +115,7 @@ func (g *Graph) Validate() error {
 		return fmt.Errorf("graph: %d nodes have zones, but there are %d node values, %d groups and %d stamps", n, len(g.NodeX), len(g.Groups),
 			len(g.Stamp))
 	}
-	whole := len(g.Candidates)
-	if g.Kept != nil {
-		whole = 0
-		// The width of a split row is the layout's, which a graph does not know.
-		if len(g.Kept) != n || len(g.SplitX)%max(len(g.Candidates), 1) != 0 || len(g.Candidates) == 0 && len(g.SplitX) > 0 {
-			return fmt.Errorf("graph: %d nodes have %d kept rows, and %d candidates %d split values", n, len(g.Kept), len(g.Candidates),
-				len(g.SplitX))
-		}
-	}
-	if len(g.PodX) != w.Pod || len(g.ClusterX) != w.Cluster || len(g.CandidateX) != whole*w.Candidate {
+	if len(g.PodX) != w.Pod || len(g.ClusterX) != w.Cluster || len(g.CandidateX) != len(g.Candidates)*w.Candidate {
 		return fmt.Errorf("graph: %d pod values, %d cluster values, %d values for %d candidates", len(g.PodX), len(g.ClusterX),
 			len(g.CandidateX), len(g.Candidates))
 	}
@@ -161,21 +130,6 @@ func (g *Graph) Validate() error {
 	for _, c := range g.Candidates {
 		if c < 0 || int(c) >= n {
 			return fmt.Errorf("graph: candidate %d of %d nodes", c, n)
-		}
-	}
-	return g.validatePaths()
-}
-
-// validatePaths checks the peers of the pending pod.
-func (g *Graph) validatePaths() error {
-	p, width := len(g.Peers), g.featureWidths().Path
-	if len(g.PeerWeight) != p || len(g.PathX) != len(g.Candidates)*p*width || width == 0 && p > 0 {
-		return fmt.Errorf("graph: %d peers have %d weights and %d values for %d candidates", p, len(g.PeerWeight), len(g.PathX),
-			len(g.Candidates))
-	}
-	for _, v := range g.Peers {
-		if v < 0 || int(v) >= g.Nodes() {
-			return fmt.Errorf("graph: peer %d of %d nodes", v, g.Nodes())
 		}
 	}
 	return nil

@@ -43,40 +43,6 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// split returns tiny as a split graph with rows of two numbers.
-func split() *Graph {
-	g := tiny(5, 0)
-	g.SplitX, g.CandidateX, g.Kept = make([]float32, 2*len(g.Candidates)), nil, make([]feature.Kept, g.Nodes())
-	for i := range g.Kept {
-		g.Kept[i] = feature.Kept{X: []float32{float32(i)}, Stamp: NextStamp()}
-	}
-	return g
-}
-
-func TestValidateSplit(t *testing.T) {
-	fatal.If(t, split().Validate())
-	for name, spoil := range map[string]func(*Graph){
-		"kept":      func(g *Graph) { g.Kept = g.Kept[1:] },
-		"split":     func(g *Graph) { g.SplitX = g.SplitX[1:] },
-		"nobody's":  func(g *Graph) { g.Candidates = nil },
-		"candidate": func(g *Graph) { g.CandidateX = tiny(5, 0).CandidateX },
-	} {
-		g := split()
-		spoil(g)
-		if g.Validate() == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-	g := split()
-	c := g.Clone()
-	if d := cmp.Diff(g, c, cmp.AllowUnexported(Graph{})); d != "" {
-		t.Fatal(d)
-	}
-	if c.Kept[1].X[0], c.SplitX[0] = 99, 99; g.Kept[1].X[0] == 99 || g.SplitX[0] == 99 {
-		t.Error("the clone shares memory")
-	}
-}
-
 func TestCloneSharesNothing(t *testing.T) {
 	g := tiny(4, 1)
 	c := g.Clone()

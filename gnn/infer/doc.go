@@ -9,28 +9,18 @@
 //	pod       p   = ReLU(P x_p)
 //	cluster   c   = ReLU(C x_c + C' · mean_v h_v + C" p)
 //	zone      z_k = ReLU(Z · mean_{v in k} h_v + Z' c)
-//	candidate k_i = ReLU(A h_v + A' z_{zone(v)} + A" c + B p + E e_i + T m_i)     e_i: candidate edge
-//	peers     m_i = Σ_u w_u ReLU(T' h_u + D d_{u,i})                      over the nodes u of the pod's peers,
-//	                                                                      and of pods two steps away
+//	candidate k_i = ReLU(A h_v + A' z_{zone(v)} + A" c + B p + E e_i)     e_i: candidate edge
 //	score     a_i = s · k_i
 //	value     V   = w · ReLU(W [c, p, mean_i k_i])
 //
 // This is message passing with mean aggregation in the manner of GraphSAGE (Hamilton et al.
 // 2017) with one weight matrix a relation as in R-GCN (Schlichtkrull et al. 2018): groups to
 // nodes, nodes to cluster and zones, and back to the candidates. The MLP encoder is the same
-// without the messages: G, M, C', C", Z, Z', A', T, T' and D are absent.
-//
-// The messages m_i go from the pending pod over the nodes on which pods run that it exchanges data with: w_u is the
-// share of the data, and d_{u,i} the features of the path from u to the candidate's node. They also go over the nodes with
-// pods two steps away, which exchange data with the pod's partners and not with it: those have weights and features of paths of
-// their own. Only layouts with paths have messages of this kind (feature.Layout.Path).
+// without the messages: G, M, C', C", Z, Z' and A' are absent.
 //
 // Only one node changes between two decisions. A Session therefore keeps h_v and A h_v of every
 // node and the zones' sums, and computes again only the nodes whose stamp changed. So the cost of a
 // decision depends on the change and on the number of candidates, not on the cluster's pods.
-//
-// The features e_i of a split graph are numbers of the node plus a few numbers of the decision (feature.Split). A
-// Session then keeps A h_v plus E times the numbers of the node, and multiplies only the others for each candidate.
 //
 // A network on the GPU graph values nodes with their GPU devices. With x the features of a node, u those of the cluster, t_d
 // the interpolated vector of device d's free part (see graph.Knots), and biases left out:

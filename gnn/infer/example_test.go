@@ -3,6 +3,7 @@ package infer_test
 import (
 	"fmt"
 	"log"
+	"math/rand/v2"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
@@ -10,14 +11,11 @@ import (
 	"gnnsched/gnn/infer"
 )
 
-// A shipped network scores the candidates of one decision. Package encode makes the graph of a real
+// A network scores the candidates of one decision; this one is not trained. Package encode makes the graph of a real
 // cluster; here it is of two empty nodes.
 func ExampleSession_Score() {
-	c, err := checkpoint.Shipped("gnn-traffic")
-	if err != nil {
-		log.Fatal(err)
-	}
-	net, err := infer.New(c)
+	a := checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 32}
+	net, err := infer.New(checkpoint.Random(a, rand.New(rand.NewPCG(1, 2))))
 	if err != nil {
 		log.Fatal(err)
 	}

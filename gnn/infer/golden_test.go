@@ -9,23 +9,26 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/internal/fatal"
 )
 
-// The shipped networks keep their fingerprints, and give the same scores and values to the bit, over graphs that change. The kernels in
-// assembly round otherwise, so the loops in Go run.
-func TestShippedScores(t *testing.T) {
+// The shipped networks, and networks on the cluster graph, keep their fingerprints, and give the same scores and values to the bit, over
+// graphs that change. The kernels in assembly round otherwise, so the loops in Go run.
+func TestScoresStay(t *testing.T) {
 	was := vectorised
 	defer func() { vectorised = was }()
 	vectorised = false
 	var lines []string
+	add := func(name string, c *checkpoint.Checkpoint) {
+		lines = append(lines, fmt.Sprintf("%s %016x %016x\n", name, c.Fingerprint(), bitsOf(t, c)))
+	}
 	for _, name := range checkpoint.ShippedNames() {
-		c, err := checkpoint.Shipped(name)
-		fatal.If(t, err)
-		bits := bitsOf(t, c)
-		lines = append(lines, fmt.Sprintf("%s %016x %016x\n", name, c.Fingerprint(), bits))
+		add(name, fatal.Value(checkpoint.Shipped(name))(t))
+	}
+	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP} {
+		_, c := networkOf(t, checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: 16, Features: []string{"base", "whole"}})
+		add("random "+string(e)+" on base and whole", c)
 	}
 	fatal.Golden(t, "shipped.golden", strings.Join(lines, ""))
 }
@@ -55,13 +58,6 @@ func bitsOf(t *testing.T, c *checkpoint.Checkpoint) uint64 {
 	fatal.If(t, err)
 	g, s := randomGraphOf(r, net.Layout().Widths, 30), net.NewSession()
 	for range 6 {
-		if net.Layout().Split != nil {
-			g.Kept = make([]feature.Kept, g.Nodes())
-			for i := range g.Kept {
-				g.Kept[i] = randomKept(r, net)
-			}
-			splitRandomly(r, net, g)
-		}
 		out, err := s.Score(g, nil)
 		fatal.If(t, err)
 		add(append(out.Scores, out.Value)...)
@@ -70,7 +66,6 @@ func bitsOf(t *testing.T, c *checkpoint.Checkpoint) uint64 {
 				redraw(r, g, i)
 			}
 		}
-		g.Kept, g.SplitX = nil, nil
 		choose(r, g)
 		copy(g.PodX, uniform(r, g.Widths.Pod))
 	}

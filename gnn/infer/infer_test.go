@@ -59,13 +59,6 @@ func choose(r *rand.Rand, g *graph.Graph) {
 		g.Candidates = append(g.Candidates, int32(v))
 	}
 	g.CandidateX = uniform(r, len(g.Candidates)*g.Widths.Candidate)
-	if g.Widths.Path > 0 {
-		g.ResizePeers(r.IntN(g.Nodes() + 1))
-		for k, v := range r.Perm(g.Nodes())[:len(g.Peers)] {
-			g.Peers[k], g.PeerWeight[k] = int32(v), r.Float32()
-		}
-		copy(g.PathX, uniform(r, len(g.PathX)))
-	}
 }
 
 func uniform(r *rand.Rand, n int) []float32 {
@@ -126,15 +119,6 @@ func reference(c *checkpoint.Checkpoint, g *graph.Graph) (scores []float64, valu
 			z := g.Zone[v]
 			k = sum(k, lin("candidate.zone", rectified(sum(lin("zone.node", scaled(zoneSum[z], 1/zoneN[z])), lin("zone.cluster", cl),
 				bias("zone.bias")))))
-		}
-		if gnn && g.Widths.Path > 0 {
-			m := zeros()
-			for j, u := range g.Peers {
-				at := (i*len(g.Peers) + j) * g.Widths.Path
-				sent := sum(lin("peer.node", emb[u]), lin("peer.path", wide(g.PathX[at:at+g.Widths.Path])), bias("peer.bias"))
-				m = sum(m, scaled(rectified(sent), float64(g.PeerWeight[j])))
-			}
-			k = sum(k, lin("candidate.peer", m))
 		}
 		k = rectified(k)
 		scores, meanK = append(scores, lin("score", k)[0]), sum(meanK, scaled(k, 1/float64(len(g.Candidates))))

@@ -214,12 +214,9 @@ type Network struct {
 	hidden    op    // of the value
 	value     op
 	candidate struct {
-		nodes, shared, zones, paths []term // by what they read; shared: the pod or the cluster
+		nodes, shared, zones []term // by what they read; shared: the pod or the cluster
 	}
-	path struct{ nodes, own []term } // of the layer of paths
-	own  scorer                      // the candidate's own features, and its score
-	part scorer                      // the same of split graphs
-	kept dense                       // of the kept numbers in split graphs; without inputs if there are none
+	own scorer // the candidate's own features, and its score
 }
 
 // Layout returns the features that the network reads.
@@ -261,9 +258,6 @@ func New(c *checkpoint.Checkpoint, of ...checkpoint.Graph) (*Network, error) {
 	}
 	n.program = newProgram(c, a.Layers())
 	n.sort()
-	if s := layout.Split; s != nil {
-		n.part, n.kept = newScorer(n.own.e.summed(s), n.own.score), n.own.e.rows(s.At, s.Len)
-	}
 	return n, nil
 }
 
@@ -279,12 +273,9 @@ func (n *Network) sort() {
 			n.node = i
 		case checkpoint.Pod, checkpoint.Cluster, checkpoint.Zone:
 			n.context = append(n.context, i)
-		case checkpoint.Path:
-			n.path.nodes, n.path.own = n.of(o, checkpoint.Node), n.of(o, 0)
 		}
 	}
-	n.candidate.nodes, n.candidate.zones, n.candidate.paths = n.of(candidate, checkpoint.Node), n.of(candidate, checkpoint.Zone),
-		n.of(candidate, checkpoint.Path)
+	n.candidate.nodes, n.candidate.zones = n.of(candidate, checkpoint.Node), n.of(candidate, checkpoint.Zone)
 	n.candidate.shared = append(n.of(candidate, checkpoint.Cluster), n.of(candidate, checkpoint.Pod)...)
 	n.own = newScorer(n.of(candidate, 0)[0].dense, score.terms[0].wT)
 }

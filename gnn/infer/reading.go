@@ -13,12 +13,11 @@ import (
 
 // Reading returns what the last Score of the same graph read of candidate i: the features of its node (Widths.Node),
 // the features of the candidate (Widths.Candidate), the part of k that it shares with the candidates of its zone (H:
-// A' z + A" c + B p), with messages the mean message of the node's groups (H), and with paths what comes from the pod's
-// peers (H). See Network.ScoreOf.
+// A' z + A" c + B p), and with messages the mean message of the node's groups (H). See Network.ScoreOf.
 func (s *Session) Reading(g *graph.Graph, i int) []float32 {
 	n, v := s.net, int(g.Candidates[i])
 	h := n.h
-	out := slices.Concat(g.NodeRow(v), s.candidateRow(g, i), s.base[int(g.Zone[v])*h:][:h])
+	out := slices.Concat(g.NodeRow(v), g.CandidateRow(i), s.base[int(g.Zone[v])*h:][:h])
 	s.star.run(surroundings{x: g.NodeRow(v), groups: g.Groups[v]})
 	for i := range n.program[:n.node+1] {
 		o := &n.program[i]
@@ -30,22 +29,13 @@ func (s *Session) Reading(g *graph.Graph, i int) []float32 {
 			out = append(out, message...)
 		}
 	}
-	if len(n.candidate.paths) > 0 {
-		peers := make([]float32, h)
-		if part := s.partial[v*h : (v+1)*h]; len(g.Peers) > 0 {
-			for j, x := range s.peerPart(g, i, part) {
-				peers[j] = x - part[j]
-			}
-		}
-		out = append(out, peers...)
-	}
 	return out
 }
 
 // Attribution is the part of a difference of scores that a feature made.
 type Attribution struct {
-	Name string // "node:" or "candidate:" and the feature's name, "zone", "groups" or "peers"
-	// From and To are the feature's values; 0 for the last three, which are vectors.
+	Name string // "node:" or "candidate:" and the feature's name, "zone" or "groups"
+	// From and To are the feature's values; 0 for the last two, which are vectors.
 	From, To float64
 	Part     float64
 }
@@ -96,7 +86,7 @@ func (n *Network) Attribute(from, to []float32) ([]Attribution, error) {
 	for j, name := range names {
 		out = append(out, Attribution{name, float64(from[j]), float64(to[j]), sum[j] * (float64(to[j]) - float64(from[j]))})
 	}
-	blocks := []string{"zone", "groups", "peers"}
+	blocks := []string{"zone", "groups"}
 	for j := len(names); j < len(from); j++ {
 		if (j-len(names))%n.h == 0 {
 			out = append(out, Attribution{Name: blocks[(j-len(names))/n.h]})
@@ -117,9 +107,6 @@ func (n *Network) ScoreOf(reading []float32) (float64, error) {
 
 func (n *Network) fits(reading []float32) error {
 	want := n.layout.Widths.Node + n.layout.Widths.Candidate + n.h + n.messages()
-	if len(n.candidate.paths) > 0 {
-		want += n.h
-	}
 	if len(reading) != want {
 		return fmt.Errorf("the reading has %d numbers, the network reads %d", len(reading), want)
 	}
@@ -145,23 +132,18 @@ func (n *Network) score(x, gradient []float64) (score float64) {
 	}
 	in, own, base := leaves{x: next(n.layout.Widths.Node)}, next(n.layout.Widths.Candidate), next(n.h)
 	all := []*cell{in.x, own, base}
-	for at < n.layout.Widths.Node+n.layout.Widths.Candidate+n.h+n.messages() {
+	for at < len(x) {
 		in.messages = append(in.messages, next(n.h))
 	}
 	all = append(all, in.messages...)
 	var t tape
-	k, added := newCell(n.h), &term{}
-	t.add(k, added, base)
+	k := newCell(n.h)
+	t.add(k, &term{}, base)
 	node := t.node(n.program, in, n.node)
 	for i := range n.candidate.nodes {
 		t.add(k, &n.candidate.nodes[i], node)
 	}
 	t.add(k, &term{dense: n.own.e}, own)
-	if len(n.candidate.paths) > 0 {
-		peers := next(n.h)
-		all = append(all, peers)
-		t.add(k, added, peers)
-	}
 	open := t.finish(&op{Layer: checkpoint.Layer{ReLU: true}}, k)
 	for j, v := range open.x {
 		open.d[j] = float64(n.own.score[j])

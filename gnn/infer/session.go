@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 )
 
@@ -38,15 +37,12 @@ type Session struct {
 	partial   []float32   // N × H: A h_v
 	zoneSum   [][]float64 // Z: sum of h_v over the zone, in float64 so that it does not drift
 	zoneCount []int
-	keptRows  []keptRow // N, with keptParts: see keepParts
-	keptParts []float32 // N × H
 
 	vectors [][]float32 // by layer: of the pod, the cluster, or all zones
 
 	// scratch, grown as needed
 	message, scores, base, mean []float32
 	valueIn, valueH             []float32
-	peers, overPath, peerParts  []float32 // see peerPart
 }
 
 // NewSession returns a session with nothing kept yet.
@@ -67,7 +63,7 @@ func (s *Session) Score(g *graph.Graph, expired func() bool) (Output, error) {
 	if expired == nil {
 		expired = func() bool { return false }
 	}
-	if !g.Has(s.net.layout.Widths) || g.Kept != nil && s.net.layout.Split == nil {
+	if !g.Has(s.net.layout.Widths) {
 		return Output{}, errWidths
 	}
 	if err := s.refresh(g, expired); err != nil {
@@ -204,30 +200,14 @@ func (s *Session) input(g *graph.Graph, o *op, t *term, r int) []float32 {
 
 // candidates computes the scores and the value.
 func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error) {
-	n, c := s.net, len(g.Candidates)
-	h, width := n.h, n.layout.Widths.Candidate
-	x, scorer, parts := g.CandidateX, &n.own, s.partial
-	if g.Kept != nil {
-		if err := s.keepParts(g, expired); err != nil {
-			return Output{}, err
-		}
-		width = n.layout.Split.Width()
-		x, scorer, parts = g.SplitX, &n.part, s.keptParts
-	}
+	n, c, h := s.net, len(g.Candidates), s.net.h
 	s.scores = grow(s.scores, c)
 	clear(s.mean) // holds the sum over the candidates from here on
-	if len(n.candidate.paths) > 0 {
-		s.peerRows(g)
-	}
 	for i, v := range g.Candidates {
 		if (i+1)%checkEvery == 0 && expired() {
 			return Output{}, ErrDeadline
 		}
-		part := parts[int(v)*h : (int(v)+1)*h]
-		if len(g.Peers) > 0 && len(n.candidate.paths) > 0 {
-			part = s.peerPart(g, i, part)
-		}
-		s.scores[i] = scorer.candidate(part, s.base[int(g.Zone[v])*h:], x[i*width:(i+1)*width], s.mean)
+		s.scores[i] = n.own.candidate(s.partial[int(v)*h:(int(v)+1)*h], s.base[int(g.Zone[v])*h:], g.CandidateRow(i), s.mean)
 	}
 	out := Output{Scores: s.scores[:c]}
 	if c > 0 {
@@ -241,40 +221,6 @@ func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error
 		return Output{}, fmt.Errorf("%w: value %v over %d candidates", ErrNaN, out.Value, c)
 	}
 	return out, nil
-}
-
-// peerRows computes what each node with peers of the pending pod sends, before the path is added.
-func (s *Session) peerRows(g *graph.Graph) {
-	n, h := s.net, s.net.h
-	s.peers = grow(s.peers, len(g.Peers)*h)
-	clear(s.peers)
-	for k, v := range g.Peers {
-		for t := range n.path.nodes {
-			n.path.nodes[t].add(s.peers[k*h:(k+1)*h], s.embedding[int(v)*h:(int(v)+1)*h], 1)
-		}
-	}
-}
-
-// peerPart returns the part of candidate i's hidden vector, with what comes over the nodes of its peers added.
-func (s *Session) peerPart(g *graph.Graph, i int, part []float32) []float32 {
-	n, h, width := s.net, s.net.h, s.net.layout.Widths.Path
-	s.overPath, s.peerParts = grow(s.overPath, h), grow(s.peerParts, h)
-	clear(s.message)
-	for k, weight := range g.PeerWeight {
-		copy(s.overPath, s.peers[k*h:(k+1)*h])
-		at := (i*len(g.Peers) + k) * width
-		for t := range n.path.own {
-			n.path.own[t].add(s.overPath, g.PathX[at:at+width], 1)
-		}
-		for j, v := range s.overPath {
-			s.message[j] += weight * max(v, 0)
-		}
-	}
-	copy(s.peerParts, part)
-	for t := range n.candidate.paths {
-		n.candidate.paths[t].add(s.peerParts, s.message, 1)
-	}
-	return s.peerParts
 }
 
 // value computes the value of the state from c candidates.
@@ -322,59 +268,4 @@ func grow[T any](s []T, n int) []T {
 		return s[:n]
 	}
 	return append(s[:cap(s)], make([]T, n-cap(s))...)
-}
-
-// summed returns the map from a split row: the weights of each number are the sums of those of the features that it is added to.
-func (d dense) summed(split *feature.SplitLayout) dense {
-	out := dense{in: split.Width(), out: d.out, wT: make([]float32, split.Width()*d.out)}
-	for i, features := range split.To {
-		for _, f := range features {
-			for j, w := range d.wT[f*d.out : (f+1)*d.out] {
-				out.wT[i*d.out+j] += w
-			}
-		}
-	}
-	return out
-}
-
-// rows returns the map from count of the inputs, from the given one on.
-func (d dense) rows(from, count int) dense {
-	return dense{in: count, out: d.out, wT: d.wT[from*d.out : (from+count)*d.out]}
-}
-
-// keptRow is the state for which the kept part of a row was computed.
-type keptRow struct {
-	embedding uint64 // the row's stamp
-	numbers   uint64 // stamp of the kept numbers
-}
-
-// keepParts brings the kept parts of the candidates in a split graph up to date: A h_v plus what the kept numbers of
-// row v give. What is done when it gives up with ErrDeadline stays.
-func (s *Session) keepParts(g *graph.Graph, expired func() bool) error {
-	h := s.net.h
-	s.keptRows, s.keptParts = grow(s.keptRows, g.Nodes()), grow(s.keptParts, g.Nodes()*h)
-	done := 0
-	for _, v := range g.Candidates {
-		state := keptRow{s.stamp[v], g.Kept[v].Stamp}
-		if s.keptRows[v] == state {
-			continue
-		}
-		if done++; done%checkEvery == 0 && expired() {
-			return ErrDeadline
-		}
-		out := s.keptParts[int(v)*h : (int(v)+1)*h]
-		copy(out, s.partial[int(v)*h:(int(v)+1)*h])
-		s.net.kept.addProduct(out, g.Kept[v].X, 1)
-		s.keptRows[v] = state
-	}
-	return nil
-}
-
-// candidateRow returns the features of candidate i.
-func (s *Session) candidateRow(g *graph.Graph, i int) []float32 {
-	if g.Kept == nil {
-		return g.CandidateRow(i)
-	}
-	split := s.net.layout.Split
-	return split.Whole(g.SplitX[i*split.Width():(i+1)*split.Width()], g.Kept[g.Candidates[i]].X)
 }

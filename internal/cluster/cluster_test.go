@@ -316,7 +316,7 @@ func TestTraffic(t *testing.T) {
 	}
 	for link, use := range map[int]float64{0: 0.5, 1: 0.2, 2: 0, tr.Network.RackLink(1): 0.6, tr.Network.RackLink(2): 0,
 		tr.Network.ZoneLink(2): 1.2} {
-		if got := tr.Use(link, 0); math.Abs(got-use) > 1e-9 {
+		if got := tr.Use(link); math.Abs(got-use) > 1e-9 {
 			t.Errorf("link %d carries %v of its bandwidth, want %v", link, got, use)
 		}
 	}
@@ -380,63 +380,6 @@ func TestAddPeer(t *testing.T) {
 	if d := cmp.Diff([]Peer{{0, 1, 10}, {1, 1, 40}, {3, 3, 50}}, peers); d != "" {
 		t.Fatal(d)
 	}
-}
-
-func TestJoining(t *testing.T) {
-	traffic := NewTraffic(NewNetwork(links, places()))
-	var j Joining
-	j.Begin(traffic, []Peer{{0, 1, 10}, {1, 1, 40}, {3, 3, 50}})
-	for row, want := range map[int32]Added{
-		0: {Node: 0.1, Rack: 0.4, Distance: 0.29, Excess: 0.5},           // 25 over the bandwidth on the way out of each zone
-		2: {Zone: 0.5, Distance: 0.35, Excess: 0.5 + 0.5},                // 50 over the bandwidth of its rack as well
-		3: {Node: 0.5, Distance: 0.25, Excess: 0.5},                      // likewise
-		4: {Distance: 0.5*1 + 0.5*0.5, Excess: 0.25 + 0.25 + 0.75 + 0.5}, // out of both zones, into the third, and its rack
-	} {
-		if d := cmp.Diff(want, j.At(row), cmpopts.EquateApprox(0, 1e-9)); d != "" {
-			t.Errorf("row %d: %s", row, d)
-		}
-	}
-	j.Begin(traffic, nil)
-	if got := j.At(0); got != (Added{}) || j.Rate() != 0 {
-		t.Errorf("without peers %+v, %v", got, j.Rate())
-	}
-}
-
-// Joining computes the same traffic that Place adds, on every node and after any other pods.
-func TestJoiningIsWhatPlaceAdds(t *testing.T) {
-	var j Joining // used again
-	rapid.Check(t, func(t *rapid.T) {
-		tr := NewTraffic(NewNetwork(links, places()))
-		draw := func() (peers []Peer) {
-			for range rapid.IntRange(0, 6).Draw(t, "peers") {
-				peers = AddPeer(peers, Peer{Row: rapid.Int32Range(0, 4).Draw(t, "peer"), Pods: 1, Rate: float64(rapid.IntRange(0, 60).Draw(t, "rate"))})
-			}
-			return peers
-		}
-		for range rapid.IntRange(0, 8).Draw(t, "pods") {
-			tr.Place(rapid.Int32Range(0, 4).Draw(t, "row"), draw())
-		}
-		peers := draw()
-		j.Begin(tr, peers)
-		for row := range int32(len(places())) {
-			var placed Traffic
-			tr.CopyTo(&placed)
-			placed.Place(row, peers)
-			rate := max(placed.Rate-tr.Rate, 1)
-			got := j.At(row)
-			want := Added{
-				Node: (placed.SameNode - tr.SameNode) / rate, Distance: (placed.Distance - tr.Distance) / rate,
-				Excess: (placed.Excess - tr.Excess) / rate,
-				Rack:   got.Rack, Zone: got.Zone,
-			}
-			if outside := (placed.Zones - tr.Zones) / rate; rate > 1 && math.Abs(1-got.Node-got.Rack-got.Zone-outside) > 1e-9 {
-				t.Fatalf("row %d: %v leaves the zone, %+v", row, outside, got)
-			}
-			if d := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); d != "" {
-				t.Fatalf("row %d: %s", row, d)
-			}
-		}
-	})
 }
 
 func TestLinksValidate(t *testing.T) {

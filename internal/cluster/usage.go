@@ -40,9 +40,8 @@ type Statistics struct {
 	DayMax    float64 // maximum of the last day
 }
 
-// NodeUsage is the measured usage of a node. Node.Version does not cover it: it has a version of its own.
+// NodeUsage is the measured usage of a node. Node.Version does not cover it.
 type NodeUsage struct {
-	Version  Version                // identifies the other fields; code that sets one of them must set it to NextVersion()
 	At       float64                // time of the measurement, in seconds on the clock of Snapshot.Now
 	Known    [Dimensions]bool       // dimensions that were measured; the others are estimated from requests
 	Measured [Dimensions]Statistics // of the known dimensions

@@ -6,7 +6,7 @@ import os
 import pathlib
 import sys
 
-ABI = 1
+ABI = 2
 OBSERVE, STEP, RESET_ON, RESET_TRAINING, RESET_EVALUATION = range(5)
 OK, GROW, FAILED, CLOSED = 0, 1, -1, -2
 RESULTS = ("reward", "terminated", "objective", "unscheduled", "waited", "decisions", "seed")
@@ -19,11 +19,10 @@ class GnnschedError(RuntimeError):
 class Arguments(ctypes.Structure):
     """What a call reads and writes; type arguments of cmd/gnnsched-env."""
     _fields_ = [("size", ctypes.c_int64), ("message", ctypes.c_char * 512)] + [(name, ctypes.c_int64) for name in (
-        "slots", "room_candidates", "room_nodes", "room_groups", "room_paths", "candidates", "nodes", "zones", "groups", "paths")] + [
+        "slots", "room_candidates", "room_nodes", "room_groups", "candidates", "nodes", "zones", "groups")] + [
         (name, ctypes.c_void_p) for name in ("actions", "seeds", "reset_mask", *RESULTS, "pod_x", "cluster_x", "candidate_offsets",
                                              "candidate_x", "candidate_node", "action_mask", "node_offsets", "zone_offsets", "node_x", "node_zone",
-                                             "group_x", "group_weight", "group_node", "path_x", "path_weight", "path_candidate", "path_node",
-                                             "node_raw", "pod_raw")]
+                                             "group_x", "group_weight", "group_node", "node_raw", "pod_raw")]
 
 
 _library = None

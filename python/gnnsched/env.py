@@ -19,7 +19,7 @@ except (ImportError, AttributeError):  # no Gymnasium, or one before 1.1
 _F4, _I8, _U1 = np.float32, np.int64, np.uint8
 _DTYPES = dict(reward=np.float64, objective=np.float64, terminated=_U1, seed=np.uint64)  # of results; the others are _I8
 _ROWS = dict(candidate_x="candidates", candidate_node="candidates", action_mask="candidates", node_x="nodes", node_zone="nodes", node_raw="nodes",
-             group_x="groups", group_weight="groups", group_node="groups", path_x="paths", path_weight="paths", path_candidate="paths", path_node="paths")
+             group_x="groups", group_weight="groups", group_node="groups")
 
 
 if spaces:
@@ -63,7 +63,7 @@ class _Batch:
             setattr(self.arguments, name, array.ctypes.data)
         self.reference = ctypes.byref(self.arguments)
         rows = min(count * self.about["slots"], max(64 * count, 1 << 20))
-        self.allocate(dict(candidates=rows, nodes=rows, groups=4 * rows, paths=4 * rows))
+        self.allocate(dict(candidates=rows, nodes=rows, groups=4 * rows))
 
     def allocate(self, rows):
         n, width = self.count, {kind: len(names) for kind, names in self.names.items()}
@@ -81,9 +81,6 @@ class _Batch:
             a["node_x"], a["node_zone"] = np.zeros((rows["nodes"], width["node"]), _F4), np.zeros(rows["nodes"], _I8)
             a["group_x"], a["group_weight"] = np.zeros((rows["groups"], width["group"]), _F4), np.zeros(rows["groups"], _F4)
             a["group_node"] = np.zeros(rows["groups"], _I8)
-            if width["path"]:
-                a["path_x"], a["path_weight"] = np.zeros((rows["paths"], width["path"]), _F4), np.zeros(rows["paths"], _F4)
-                a["path_candidate"], a["path_node"] = np.zeros(rows["paths"], _I8), np.zeros(rows["paths"], _I8)
         if self.raw:
             a["node_raw"], a["pod_raw"] = np.zeros((rows["nodes"], 10), _I8), np.zeros((n, 5), _I8)
         self.rows = rows
@@ -180,7 +177,7 @@ class GnnschedVectorEnv(_VectorEnv):
     layout     "ragged": the candidates of environment i are the rows candidate_offsets[i] to candidate_offsets[i + 1];
                "padded": every environment has as many rows as its cluster may have nodes
     features   names of feature sets; () for none, which is the fastest
-    graph      nodes, zones, groups of pods and paths too, as gnnsched's networks read them
+    graph      nodes, zones and groups of pods too, as gnnsched's networks read them
     raw        the integers behind the features too: node_raw (allocatable, then requested CPU, memory, GPUs, thousandths
                of a GPU, pods) and pod_raw (requests)
     mask       "preferred": the nodes that preferences and the spreading of replicas leave; "feasible": every node that fits

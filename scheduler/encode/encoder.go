@@ -58,50 +58,18 @@ func (e *Encoder) Forget() {
 // of the graph is s.Nodes[i]. The graph belongs to the encoder and is valid until the next call. A
 // node is encoded again when its Version changes.
 func (e *Encoder) Encode(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32) *graph.Graph {
-	return e.encode(s, pod, candidates, nil)
-}
-
-// EncodeSplit is Encode with a split graph as the result, which costs less and which a network scores faster. It equals Encode if no block
-// of the layout can be split.
-func (e *Encoder) EncodeSplit(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32) *graph.Graph {
-	return e.encode(s, pod, candidates, e.layout.Split)
-}
-
-// encode returns the graph, a split one unless split is nil. The features of the cluster depend on the candidates, and come after them.
-func (e *Encoder) encode(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, split *feature.SplitLayout) *graph.Graph {
 	e.prepare(s, pod, candidates)
-	g, c := &e.g, &e.candidates
-	width, at := e.layout.Widths.Candidate, 0
-	var x []float32
-	if split == nil {
-		g.ResizeCandidates(len(c.Rows))
-		x, g.Kept, g.SplitX = g.CandidateX, nil, g.SplitX[:0]
-	} else {
-		width = split.Width()
-		g.SplitX, g.CandidateX = resize(g.SplitX, len(c.Rows)*width), g.CandidateX[:0]
-		x = g.SplitX
+	g, c, at := &e.g, &e.candidates, 0
+	g.ResizeCandidates(len(c.Rows))
+	for _, b := range e.layout.Candidate {
+		b.Fill(c, feature.Rows{X: g.CandidateX, Width: e.layout.Widths.Candidate, At: at, Len: len(b.Features)})
+		at += len(b.Features)
 	}
-	for i, b := range e.layout.Candidate {
-		out := feature.Rows{X: x, Width: width, At: at, Len: len(b.Features)}
-		if split != nil && i == split.Block {
-			out.Len = len(split.Adds)
-			split.Fill(c, out)
-		} else {
-			b.Fill(c, out)
-		}
-		at += out.Len
-	}
-	if split != nil {
-		g.Kept = split.Kept(c)
-	}
-	g.ClusterX = feature.Fill(e.layout.Cluster, c, resize(g.ClusterX, e.layout.Widths.Cluster))
-	if e.layout.Widths.Path > 0 {
-		e.encodePaths(s)
-	}
+	g.ClusterX = feature.Fill(e.layout.Cluster, c, resize(g.ClusterX, e.layout.Widths.Cluster)) // depends on the candidates
 	return g
 }
 
-// prepare encodes all but the candidates, the cluster and the paths.
+// prepare encodes all but the candidates and the cluster.
 func (e *Encoder) prepare(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32) {
 	largest := e.syncNodes(s)
 	e.pod = feature.NewPod(pod, &e.offered)
@@ -109,8 +77,7 @@ func (e *Encoder) prepare(s *cluster.Snapshot, pod *cluster.Pod, candidates []in
 
 	c := &e.candidates
 	c.Pod, c.Nodes = pod, s.Nodes
-	c.Usage, c.Now = e.usage, s.Now
-	c.Peers, c.Largest = s.Peers, larger(largest, pod.Requests)
+	c.Usage, c.Largest = e.usage, larger(largest, pod.Requests)
 	e.g.Candidates = append(e.g.Candidates[:0], candidates...)
 	c.Rows = e.g.Candidates
 	c.Measure()
@@ -188,17 +155,12 @@ func (e *Encoder) encodeNode(i int, n *cluster.Node) {
 	e.g.Stamp[i] = graph.NextStamp()
 }
 
-// zone returns the index of a node's zone, in order of first appearance. Nodes without a zone form one too. In a layout
-// with racks each of them counts as a zone.
+// zone returns the index of a node's zone, in order of first appearance. Nodes without a zone form one too.
 func (e *Encoder) zone(n *cluster.Node) int32 {
-	name := n.Zone
-	if e.layout.Racks {
-		name += "\x00" + n.Rack // no name of a zone has this character
-	}
-	z, ok := e.zones[name]
+	z, ok := e.zones[n.Zone]
 	if !ok {
 		z = int32(len(e.zones))
-		e.zones[name] = z
+		e.zones[n.Zone] = z
 	}
 	return z
 }

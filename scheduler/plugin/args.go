@@ -64,11 +64,11 @@ type Args struct {
 	ReloadInterval metav1.Duration `json:"reloadInterval,omitempty"`
 	// Preferences says how the preferences of manifests count: first (the default), declared, blend or off.
 	Preferences preference.Mode `json:"preferences,omitempty"`
-	// Usage says where measured usage comes from. By default nothing is measured, and networks and policies that
-	// look at usage see requests.
+	// Usage says where measured usage comes from. By default nothing is measured, and policies that look at
+	// usage see requests.
 	Usage *usage.Config `json:"usage,omitempty"`
-	// Traffic describes the network between the nodes, and makes the traffic count that a Prometheus tells of. By default networks
-	// and policies that look at traffic see none.
+	// Traffic describes the network between the nodes, and makes the traffic count that a Prometheus tells of. By default
+	// policies that look at traffic see none.
 	Traffic *traffic.Config `json:"traffic,omitempty"`
 	// Learn makes the profile explore and learn; it needs a Checkpoint. By default the profile does neither.
 	Learn *LearnArgs `json:"learn,omitempty"`

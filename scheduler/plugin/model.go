@@ -22,7 +22,6 @@ type model struct {
 	seen     os.FileInfo // of the file when it was last read; nil if it never was
 	missing  bool        // whether the file was not there when it was last looked for
 
-	talks bool // the profile knows of traffic
 	kinds bool // the profile counts pods by kind
 }
 
@@ -30,9 +29,7 @@ type model struct {
 // is missing or invalid is not an error: the profile starts with upstream's scoring, and the file
 // may come later.
 func openModel(ctx context.Context, args Args, profile string, active *activeDecider) *model {
-	m := &model{
-		profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint, talks: args.Traffic != nil, kinds: true,
-	}
+	m := &model{profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint, kinds: true}
 	active.store(noDecider{})
 	if m.file != "" {
 		m.reload(ctx)
@@ -111,13 +108,8 @@ func (m *model) swap(ctx context.Context, c *checkpoint.Checkpoint, err error) {
 		return
 	}
 	reloads.WithLabelValues(m.profile, "ok").Inc()
-	a := c.Manifest.Architecture
-	logger(ctx).Info("Network loaded", "profile", m.profile, "file", cmp.Or(m.file, "built in"), "network", a.String(),
-		"objective", c.Manifest.Objective)
-	if a.ReadsPeers() && !m.talks {
-		logger(ctx).Info("The network reads traffic between pods, and its profile has none: give it a network between the nodes with --traffic",
-			"profile", m.profile)
-	}
+	logger(ctx).Info("Network loaded", "profile", m.profile, "file", cmp.Or(m.file, "built in"), "network",
+		c.Manifest.Architecture.String(), "objective", c.Manifest.Objective)
 }
 
 // use makes the checkpoint's network decide.

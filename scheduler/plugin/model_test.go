@@ -7,16 +7,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-base/metrics/testutil"
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
@@ -26,7 +23,6 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
-	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
@@ -144,24 +140,6 @@ func TestModelChangesTheKindOfNetwork(t *testing.T) {
 		if got := d.net.Architecture().Graph; got != want || d.readsDevices() != (want != checkpoint.ClusterGraph) ||
 			d.fingerprint() != c.Fingerprint() || d.policyName() != "kinds" {
 			t.Errorf("file %d: graph %q of %x, want %q of %x", i, got, d.fingerprint(), want, c.Fingerprint())
-		}
-	}
-}
-
-// A network that reads traffic says so where its profile has none.
-func TestModelMissesTraffic(t *testing.T) {
-	for variant, want := range map[string][2]int{"gnn-traffic": {1, 0}, "gnn": {0, 0}} {
-		for i, args := range []Args{{Variant: variant}, {Variant: variant, Traffic: &traffic.Config{}}} {
-			told := 0
-			log := funcr.New(func(_, text string) {
-				if strings.Contains(text, "--traffic") {
-					told++
-				}
-			}, funcr.Options{})
-			openModel(klog.NewContext(t.Context(), log), args, variant, new(activeDecider))
-			if told != want[i] {
-				t.Errorf("%s: %d lines about traffic, want %d", variant, told, want[i])
-			}
 		}
 	}
 }

@@ -170,7 +170,7 @@ func TestRunRefuses(t *testing.T) {
 		"unknown argument": {ours("{deadlin: 1ms}"), 0, "deadlin"},
 		"unknown variant":  {ours("{variant: transformer}"), 0, "transformer"},
 		"unknown policy":   {ours("{policy: worst-fit}"), 0, "worst-fit"},
-		"learning of peers": {ours("{checkpoint: ../../gnn/checkpoint/shipped/gnn-traffic.safetensors, learn: {trainer: [gnntrain], " +
+		"learning of devices": {ours("{checkpoint: ../../gnn/checkpoint/shipped/gpu-gnn.safetensors, learn: {trainer: [gnntrain], " +
 			"initEpsilon: 0.1, epsilonDecay: 1}}"), 0, "only a network on the graph of kinds"},
 		"policy and variant":    {ours("{policy: best-fit, variant: gnn}"), 0, "excludes"},
 		"missing kubeconfig":    {header + "clientConnection: {kubeconfig: /does/not/exist}\n", 0, "/does/not/exist"},

@@ -131,7 +131,6 @@ func (u *usageState) placed(e *Env, pod, row int32) {
 		recent := cluster.RecentPod{ID: int(pod), At: at, Requests: d.pod.Requests, Limits: d.pod.Limits, Expected: d.pod.ExpectedAll()}
 		n.Recent = append(n.Recent, recent)
 		n.Expect(u.missing)
-		n.Version = cluster.NextVersion()
 	}
 }
 
@@ -169,7 +168,6 @@ func (u *usageState) left(e *Env, pod, row int32) {
 	if i >= 0 {
 		n.Recent = slices.Delete(n.Recent, i, i+1)
 		n.Expect(u.missing)
-		n.Version = cluster.NextVersion()
 	}
 }
 

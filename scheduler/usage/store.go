@@ -287,7 +287,7 @@ func (s *store) observeThrottled(m *measurement, now float64, known map[string]n
 
 // usageOf returns the usage of a node with new samples. A dimension whose last sample is too old is not known.
 func (s *store) usageOf(h *nodeHistory, now float64) *cluster.NodeUsage {
-	u := &cluster.NodeUsage{Version: cluster.NextVersion(), At: h.at, Power: h.power.model}
+	u := &cluster.NodeUsage{At: h.at, Power: h.power.model}
 	network, disk := s.config.NetworkCapacity.AsApproximateFloat64(), s.config.DiskCapacity.AsApproximateFloat64()
 	u.Capacity = [cluster.Dimensions]float64{
 		cluster.NetworkIn: network, cluster.NetworkOut: network, cluster.DiskRead: disk, cluster.DiskWrite: disk,
@@ -473,7 +473,6 @@ func (v *View) usage(r *viewRow, now float64) *cluster.NodeUsage {
 		return r.measured
 	}
 	u := *r.measured
-	u.Version = cluster.NextVersion()
 	u.Recent = make([]cluster.RecentPod, len(r.recent))
 	for i, p := range r.recent {
 		u.Recent[i] = p.RecentPod

@@ -494,7 +494,7 @@ func (c *comparison) write(b *strings.Builder) {
 		case i >= shown && p.Part != 0:
 			rest, count = rest+p.Part, count+1
 		case p.Part == 0 && !strings.HasPrefix(p.Name, "v("):
-		case p.Name == "zone" || p.Name == "groups" || p.Name == "peers" || p.Name == reserveAndPower:
+		case p.Name == "zone" || p.Name == "groups" || p.Name == reserveAndPower:
 			t.Add(p.Name, "", "", fmt.Sprintf("%+.4g", p.Part))
 		default:
 			t.Add(inWords(p.Name), valueText(p.To), valueText(p.From), fmt.Sprintf("%+.4g", p.Part))

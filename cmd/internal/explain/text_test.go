@@ -91,11 +91,9 @@ func text(t *testing.T, r decision.Record, net *infer.Network) string {
 
 func network(t *testing.T) (*infer.Network, policy.Reader) {
 	t.Helper()
-	c, err := checkpoint.Shipped("gnn-traffic")
-	fatal.If(t, err)
-	net, err := infer.New(c)
-	fatal.If(t, err)
-	return net, neural.New("gnn-traffic", net, nil)
+	a := checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 32}
+	net := fatal.Value(infer.New(checkpoint.Random(a, rand.New(rand.NewPCG(1, 2)))))(t)
+	return net, neural.New("mine", net, nil)
 }
 
 func TestText(t *testing.T) {
@@ -135,7 +133,7 @@ func TestText(t *testing.T) {
 	fatal.Golden(t, "value.txt", text(t, value, nil))
 	net, p := network(t)
 	got := text(t, recorded(t, p, net.Fingerprint()), net)
-	for _, want := range []string{"Network gnn-traffic (weights ", "Why node-", "FEATURE", "candidate:", "only this feature"} {
+	for _, want := range []string{"Network mine (weights ", "Why node-", "FEATURE", "candidate:", "only this feature"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}

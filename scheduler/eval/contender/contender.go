@@ -385,7 +385,7 @@ func (r *round) open() (err error) {
 		return err
 	}
 	rows := len(r.seeds) * r.envs.Slots()
-	r.shape.Rows = vector.Counts{Candidates: rows, Nodes: rows, Groups: 4 * rows, Paths: 4 * rows}
+	r.shape.Rows = vector.Counts{Candidates: rows, Nodes: rows, Groups: 4 * rows}
 	r.arrays = vector.NewArrays(r.shape)
 	return nil
 }
@@ -412,8 +412,7 @@ func (r *round) grown(err error) error {
 	if !errors.Is(err, vector.ErrRoom) {
 		return err
 	}
-	rows, need := &r.shape.Rows, r.arrays.Rows
-	rows.Groups, rows.Paths = max(rows.Groups, 2*need.Groups), max(rows.Paths, 2*need.Paths)
+	r.shape.Rows.Groups = max(r.shape.Rows.Groups, 2*r.arrays.Rows.Groups)
 	r.arrays = vector.NewArrays(r.shape)
 	return r.envs.Observe(r.arrays)
 }

@@ -149,12 +149,6 @@ func (r *round) encode() (list [][4]any, bytes [][]byte) {
 		add("group_weight", "<f4", a.GroupWeight[:rows.Groups], rows.Groups)
 		add("group_node", "<i8", a.GroupNode[:rows.Groups], rows.Groups)
 	}
-	if r.shape.Graph && w.Path > 0 {
-		add("path_x", "<f4", a.PathX[:rows.Paths*w.Path], rows.Paths, w.Path)
-		add("path_weight", "<f4", a.PathWeight[:rows.Paths], rows.Paths)
-		add("path_candidate", "<i8", a.PathCandidate[:rows.Paths], rows.Paths)
-		add("path_node", "<i8", a.PathNode[:rows.Paths], rows.Paths)
-	}
 	if r.shape.Raw {
 		add("node_raw", "<i8", a.NodeRaw[:rows.Nodes*vector.RawNode], rows.Nodes, vector.RawNode)
 		add("pod_raw", "<i8", a.PodRaw, n, vector.RawPod)

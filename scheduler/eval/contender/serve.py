@@ -44,12 +44,11 @@ def only(obs, i):
             x = at[kind] - at[kind][0]
         elif kind in ("candidate", "action", "node") and name != "pod_raw":
             x = x[slice(*at["node" if kind == "node" else "candidate"])]
-        elif kind in ("group", "path"):
-            row, of = (obs["group_node"], at["node"]) if kind == "group" else (obs["path_candidate"], at["candidate"])
-            x = x[(row >= of[0]) & (row < of[1])]
+        elif kind == "group":
+            x = x[(obs["group_node"] >= at["node"][0]) & (obs["group_node"] < at["node"][1])]
         else:
             x = x[i:i + 1]
-        if name in ("candidate_node", "group_node", "path_node", "node_zone", "path_candidate"):
+        if name in ("candidate_node", "group_node", "node_zone"):
             x = x - at["zone" if name == "node_zone" else name.split("_")[1]][0]
         out[name] = x
     return out

@@ -79,7 +79,7 @@ func TestSameAsHere(t *testing.T) {
 		[]string{"mine=" + weights}))(t)
 	few := all[:2:2]
 	others := fatal.Value(contender.List([]string{"clairvoyant:best-fit"}, nil))(t)
-	measuring, err := contender.List([]string{"greedy:balance", "acdqn-energy"}, nil)
+	measuring, err := contender.List([]string{"greedy:balance", "linear-energy"}, nil)
 	fatal.If(t, err)
 	pod := &cluster.Pod{Name: "p", Requests: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 1}}
 	program := eval.Scenario{Name: "program", Config: sim.Config{

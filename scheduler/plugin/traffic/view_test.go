@@ -241,7 +241,7 @@ func (w *world) check(t rapid.TB, s cluster.Snapshot, pending *v1.Pod) {
 			t.Fatalf("node %s has rack %q and the traffic %p, want %p", n.Name, n.Rack, n.Traffic, got)
 		}
 		for _, link := range []int{i, all.Network.RackLink(row), all.Network.ZoneLink(row)} {
-			if a, b := all.Use(link, 0), got.Use(link, 0); math.Abs(a-b) > 1e-9*max(a, 1) {
+			if a, b := all.Use(link), got.Use(link); math.Abs(a-b) > 1e-9*max(a, 1) {
 				t.Fatalf("link %d carries %v of its bandwidth, want %v", link, b, a)
 			}
 		}
@@ -366,7 +366,7 @@ func TestSumsLoseNothing(t *testing.T) {
 	pending := w.pod("shop", "quiet")
 	w.attach(pending)
 	before := w.nodes[0].Traffic.Flows
-	use := w.nodes[0].Traffic.Use(w.nodes[0].Traffic.Network.ZoneLink(0), 0)
+	use := w.nodes[0].Traffic.Use(w.nodes[0].Traffic.Network.ZoneLink(0))
 	flood := maps.Clone(rates)
 	for i := range 4000 {
 		from := key{"shop", fmt.Sprint("flood-", i)}
@@ -380,7 +380,7 @@ func TestSumsLoseNothing(t *testing.T) {
 	}
 	w.measure(rates)
 	w.attach(pending)
-	if after := w.nodes[0].Traffic; after.Flows != before || after.Use(after.Network.ZoneLink(0), 0) != use || before.Rate != 7 {
+	if after := w.nodes[0].Traffic; after.Flows != before || after.Use(after.Network.ZoneLink(0)) != use || before.Rate != 7 {
 		t.Errorf("%+v is left, want %+v", after.Flows, before)
 	}
 }

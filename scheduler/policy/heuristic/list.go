@@ -95,8 +95,8 @@ func namesOf(which func(Heuristic) bool) (names []string) {
 // Find returns the heuristic of a name: one of List, "affinity:TOPOLOGY" for kube-scheduler with podAffinity,
 // "greedy:OBJECTIVE" for the one that is greedy for an objective, "ahead:OBJECTIVE" for the one that also thinks of partners
 // that are still to come, "linear:FILE" for the one with the weights in a file, "pwr+fgd:WEIGHT" for a mix of
-// pwr and fgd, "power+NETWORK:WEIGHT" for a shipped network with a price on power, "balance+POLICY:WEIGHT" for prices of room with a weight on
-// balance, or "mig:RULE" for MIG partitions. The error of an unknown name lists the known ones.
+// pwr and fgd, "power+NETWORK:WEIGHT" for a shipped network with a price on power, "balance+POLICY:WEIGHT" for prices of room with a
+// weight on balance, or "mig:RULE" for MIG partitions. The error of an unknown name lists the known ones.
 func Find(name string) (Heuristic, error) {
 	for _, f := range families {
 		if parameter, ok := strings.CutPrefix(name, f.prefix); ok {
@@ -324,8 +324,8 @@ var (
 
 // balanceFamily is what sets prices of room, with a weight on balance, such as "balance+gnn:0.5".
 var balanceFamily = family{prefix: balancePrefix, parameter: "POLICY:WEIGHT",
-	about: "price, gnn, dqn, acgnn or acdqn with more weight on evenly loaded nodes against waiting pods: of placements whose costs differ by " +
-		"less than WEIGHT percent of a node, linear decides; without it 0.015; such as balance+gnn:0.5",
+	about: "price, gnn, dqn, acgnn or acdqn, where of placements whose costs differ by less than WEIGHT percent of a node linear decides " +
+		"(without it 0.015), so that nodes are more even and more pods wait, such as balance+gnn:0.5",
 	make: balanced}
 
 const balancePrefix = "balance+"

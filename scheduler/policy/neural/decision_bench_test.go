@@ -23,34 +23,13 @@ func busy(n int) *cluster.Snapshot {
 		for range 30 + rng.IntN(20) {
 			v.Add(shape(rng.IntN(5)).Requests)
 		}
-		v.Usage = measured(rng)
 		s.Nodes = append(s.Nodes, v)
 	}
 	return s
 }
 
-// measured returns a measurement of all dimensions. Networks without the set usage do not look at it.
-func measured(rng *rand.Rand) *cluster.NodeUsage {
-	u := &cluster.NodeUsage{Version: cluster.NextVersion()}
-	for d := range u.Known {
-		u.Known[d], u.Capacity[d] = true, 1e9
-		mean := 30_000 * rng.Float64()
-		u.Measured[d] = cluster.Statistics{Mean: mean, Deviation: mean / 10, Trend: mean / 20, HourMax: 1.2 * mean, DayMax: 2 * mean}
-	}
-	return u
-}
-
 func shape(i int) *cluster.Pod {
 	return &cluster.Pod{Requests: cluster.Resources{MilliCPU: int64(1+i) * 100, Memory: int64(1+i%3) << 30, Pods: 1}}
-}
-
-// known returns the pod with a history of its workload in all dimensions.
-func known(p *cluster.Pod) *cluster.Pod {
-	p.Usage = &cluster.PodUsage{}
-	for d := range p.Usage.Known {
-		p.Usage.Known[d], p.Usage.Measured[d].Mean = true, 1000*float64(1+d)
-	}
-	return p
 }
 
 // BenchmarkDecision measures a decision as the scheduler makes it: one node has changed since the
@@ -63,9 +42,7 @@ func BenchmarkDecision(b *testing.B) {
 	}{
 		{"gnn", checkpoint.GNN, nil},
 		{"gnn+whole", checkpoint.GNN, []string{"base", "whole"}},
-		{"gnn+usage", checkpoint.GNN, []string{"base", "usage"}}, // compare it with gnn
 		{"mlp", checkpoint.MLP, nil},
-		{"mlp+usage", checkpoint.MLP, []string{"base", "usage"}},
 	} {
 		decisions(b, c.name, func() policy.Policy { return New("bench", network(b, c.encoder, c.features...), nil) })
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
@@ -86,7 +87,7 @@ func (l *graphPolicy) Until(expired func() bool) { l.expired = expired }
 
 // Score implements policy.Policy.
 func (l *graphPolicy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
-	l.last = l.encoder.EncodeSplit(s, pod, candidates)
+	l.last = l.encoder.Encode(s, pod, candidates)
 	out, err := l.session.Score(l.last, l.expired)
 	if err != nil {
 		return err
@@ -118,6 +119,8 @@ func Load(path string) (*checkpoint.Checkpoint, error) {
 		return nil, exit.New(exit.Checkpoint, err, "name a file with weights that you can read")
 	case errors.Is(err, ErrFails):
 		return nil, exit.New(exit.Checkpoint, err, "its weights are of no use: take an earlier copy of the file, or train it again with gnntrain")
+	case errors.Is(err, feature.ErrGone):
+		return nil, exit.New(exit.Checkpoint, err, "")
 	case errors.Is(err, checkpoint.ErrSchema):
 		return nil, exit.New(exit.Checkpoint, err, "train it again with this version's gnntrain")
 	}
@@ -216,7 +219,7 @@ type Latest struct {
 	at   int // of the oldest, once the ring is full
 }
 
-// Keep keeps a copy of a decision that was made at a time, unless another was kept shortly before. Which pods exchange data is not kept.
+// Keep keeps a copy of a decision that was made at a time, unless another was kept shortly before.
 func (k *Latest) Keep(d Decision, at time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -241,15 +244,11 @@ func (k *Latest) Decisions() []Decision {
 
 // copy returns the decision on a cluster of its candidates alone.
 func (d Decision) copy() Decision {
-	s, pod := &cluster.Snapshot{Now: d.Snapshot.Now}, *d.Pod
+	s, pod := &cluster.Snapshot{}, *d.Pod
 	for i := 0; i < len(d.Candidates); i += (len(d.Candidates) + keptNodes - 1) / keptNodes {
 		n := *d.Snapshot.Nodes[d.Candidates[i]]
-		n.GPUs, n.Groups, n.Slices, n.Traffic = slices.Clone(n.GPUs), slices.Clone(n.Groups), slices.Clone(n.Slices), nil
-		if n.Usage != nil {
-			u := *n.Usage
-			u.Recent = slices.Clone(u.Recent)
-			n.Usage = &u
-		}
+		n.GPUs, n.Groups, n.Slices = slices.Clone(n.GPUs), slices.Clone(n.Groups), slices.Clone(n.Slices)
+		n.Usage, n.Traffic = nil, nil // which no network reads
 		s.Nodes = append(s.Nodes, &n)
 	}
 	rows := make([]int32, len(s.Nodes))

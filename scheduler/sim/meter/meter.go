@@ -235,7 +235,7 @@ func (r *row) measure(at float64) {
 		}
 		r.node.Usage = u
 	}
-	u.Version, u.At = cluster.NextVersion(), at
+	u.At = at
 	h.measure(at, &r.used, u)
 }
 

@@ -30,8 +30,6 @@ type Arrays struct {
 	NodeZone                 []int64
 	GroupX, GroupWeight      []float32 // groups of equal pods; Weight counts the pods
 	GroupNode                []int64   // row in NodeX
-	PathX, PathWeight        []float32 // edges from candidates to nodes with peers of the pod
-	PathCandidate, PathNode  []int64
 
 	// RawNode values a node: allocatable CPU (thousandths), memory (bytes), GPUs, thousandths of a GPU and pods, then requested
 	NodeRaw []int64
@@ -57,7 +55,7 @@ type Shape struct {
 	Slots  int // as Arrays.Slots
 	Widths feature.Widths
 	Rows   Counts // room, of Candidates for ragged arrays only
-	Graph  bool   // nodes, zones, groups and paths too
+	Graph  bool   // nodes, zones and groups too
 	Raw    bool   // the integers too
 }
 
@@ -83,10 +81,6 @@ func NewArrays(s Shape) *Arrays {
 		a.NodeX, a.NodeZone = make([]float32, rows.Nodes*w.Node), make([]int64, rows.Nodes)
 		a.GroupX, a.GroupWeight, a.GroupNode = make([]float32, rows.Groups*w.Group), make([]float32, rows.Groups), make([]int64, rows.Groups)
 	}
-	if s.Graph && w.Path > 0 {
-		a.PathX, a.PathWeight = make([]float32, rows.Paths*w.Path), make([]float32, rows.Paths)
-		a.PathCandidate, a.PathNode = make([]int64, rows.Paths), make([]int64, rows.Paths)
-	}
 	if s.Raw {
 		a.NodeRaw, a.PodRaw = make([]int64, rows.Nodes*RawNode), make([]int64, n*RawPod)
 	}
@@ -100,10 +94,10 @@ const (
 )
 
 // Counts are numbers of rows.
-type Counts struct{ Candidates, Nodes, Zones, Groups, Paths int }
+type Counts struct{ Candidates, Nodes, Zones, Groups int }
 
 func (c Counts) plus(o Counts) Counts {
-	return Counts{c.Candidates + o.Candidates, c.Nodes + o.Nodes, c.Zones + o.Zones, c.Groups + o.Groups, c.Paths + o.Paths}
+	return Counts{c.Candidates + o.Candidates, c.Nodes + o.Nodes, c.Zones + o.Zones, c.Groups + o.Groups}
 }
 
 // ErrRoom means that the arrays have too few rows. The step is done, Rows says what is needed, and Observe with more room
@@ -111,7 +105,7 @@ func (c Counts) plus(o Counts) Counts {
 var ErrRoom = errors.New("the arrays have too few rows")
 
 // graph reports whether the observation has rows that only the encoder knows the number of.
-func (a *Arrays) graph() bool { return a.NodeX != nil || a.GroupX != nil || a.PathX != nil }
+func (a *Arrays) graph() bool { return a.NodeX != nil || a.GroupX != nil }
 
 // check returns an error unless the arrays have the lengths that n environments with these features need.
 func (a *Arrays) check(n int, w feature.Widths) error {
@@ -157,9 +151,6 @@ func (a *Arrays) checkGraph(n int, w feature.Widths, want func(name string, got,
 	want("zone_offsets", len(a.ZoneOffsets), n+1, nodes == 0)
 	want("group_x", len(a.GroupX), len(a.GroupNode)*w.Group, false)
 	want("group_weight", len(a.GroupWeight), len(a.GroupNode), false)
-	want("path_x", len(a.PathX), len(a.PathNode)*w.Path, false)
-	want("path_weight", len(a.PathWeight), len(a.PathNode), false)
-	want("path_candidate", len(a.PathCandidate), len(a.PathNode), false)
 }
 
 // fits reports whether the arrays have room for so many rows.
@@ -167,7 +158,7 @@ func (a *Arrays) fits(rows Counts) bool {
 	nodes := rows.Nodes
 	return (a.Slots > 0 || rows.Candidates <= len(a.Mask)) && (a.NodeX == nil || nodes <= len(a.NodeZone)) &&
 		(a.NodeRaw == nil || nodes*RawNode <= len(a.NodeRaw)) &&
-		(a.GroupX == nil || rows.Groups <= len(a.GroupNode)) && (a.PathX == nil || rows.Paths <= len(a.PathNode))
+		(a.GroupX == nil || rows.Groups <= len(a.GroupNode))
 }
 
 // cut returns the rows from one to another of an array with rows of this width.
@@ -241,7 +232,7 @@ func (v *Vector) writeFeatures(i, first, rows int) {
 	}
 }
 
-// writeGraph writes the nodes, groups and paths of environment i.
+// writeGraph writes the nodes and groups of environment i.
 func (v *Vector) writeGraph(i int) {
 	w, a, at, end := v.worlds[i], v.arrays, v.offsets[i], v.offsets[i+1]
 	if w.over {
@@ -267,25 +258,6 @@ func (v *Vector) writeGraph(i int) {
 				a.GroupNode[next] = int64(at.Nodes + k)
 				next++
 			}
-		}
-	}
-	if a.PathX != nil {
-		v.writePaths(i)
-	}
-}
-
-func (v *Vector) writePaths(i int) {
-	g, a, at := v.worlds[i].graph, v.arrays, v.offsets[i]
-	first := at.Candidates
-	if a.Slots > 0 {
-		first = i * a.Slots
-	}
-	copy(a.PathX[at.Paths*v.widths.Path:], g.PathX)
-	next := at.Paths
-	for c := range g.Candidates {
-		for k, row := range g.Peers {
-			a.PathCandidate[next], a.PathNode[next], a.PathWeight[next] = int64(first+c), int64(at.Nodes)+int64(row), g.PeerWeight[k]
-			next++
 		}
 	}
 }
@@ -459,7 +431,7 @@ func (w *world) rows(encoded bool) Counts {
 	if !encoded {
 		return c
 	}
-	c.Zones, c.Paths = w.graph.Zones, len(w.graph.Candidates)*len(w.graph.Peers)
+	c.Zones = w.graph.Zones
 	for i := range w.graph.Groups {
 		c.Groups += len(w.graph.Groups[i].Weight)
 	}
