@@ -108,7 +108,7 @@ var podKinds = []kind{
 var terms = []string{"balance", "pack", "zones", "fragmentation", "gpu-idle", "ordinary"}
 
 // features are the linear policy's features that need no measurements.
-var features = linear.Features[:len(linear.Features)-len(linear.UsageFeatures)]
+var features = linear.RequestFeatures
 
 // options are the values that a request may have.
 type options struct {

@@ -34,5 +34,5 @@ func Example() {
 		return
 	}
 	fmt.Println(p.Name(), "with", len(p.Weights()), "weights, better than the default scoring:", last.Elite < 1)
-	// Output: mine with 15 weights, better than the default scoring: true
+	// Output: mine with 20 weights, better than the default scoring: true
 }

@@ -295,10 +295,10 @@ func (t *Tuner) Validate() error {
 }
 
 // tunes tells whether the weight of a feature is tuned. Without a list those about usage are only tuned where usage
-// is played, and energy is not.
+// is played, and those of machines are not.
 func (t *Tuner) tunes(feature string) bool {
 	if t.Features == nil {
-		return feature != linear.Energy && (t.Env.Usage != nil || !slices.Contains(linear.UsageFeatures, feature))
+		return slices.Contains(linear.RequestFeatures, feature) || t.Env.Usage != nil && slices.Contains(linear.UsageFeatures, feature)
 	}
 	return slices.Contains(t.Features, feature)
 }

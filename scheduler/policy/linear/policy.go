@@ -21,10 +21,10 @@ import (
 // Features names the features of a candidate node, in the order of the weights.
 var Features = slices.Concat(loadFeatures, []string{
 	"zones", // decrease of objective.Zones by the placement, times nodes
-}, UsageFeatures, []string{Energy})
+}, UsageFeatures, machineFeatures)
 
-// Energy names the feature that is the decrease of objective energy by the placement, times nodes, but for GPUs.
-const Energy = "energy"
+// RequestFeatures names those of Features that need neither measured usage nor what machines draw.
+var RequestFeatures = Features[:firstUsageFeature]
 
 // The places of features that take time to compute, and are computed only if they have a weight.
 const (
@@ -37,6 +37,9 @@ const (
 // A fraction is used / capacity of a node.
 var UsageFeatures = []string{"usage-balance", "usage-full", "usage-peak", "usage-deviation"}
 
+// machineFeatures names those of Features that are about what machines draw. A machine draws most at full load.
+var machineFeatures = []string{"energy", "watts", "watts-load", "watts-use", "wakes", "hot"}
+
 // Docs describes Features.
 var Docs = slices.Concat(loadDocs, []string{
 	"decrease of the objective zones by the placement, times nodes",
@@ -45,17 +48,22 @@ var Docs = slices.Concat(loadDocs, []string{
 	"the same for the maxima of the last hour",
 	"sum of the standard deviations over five minutes of CPU, network and disk, as fractions",
 	"decrease of the objective energy by the placement, times nodes, without GPUs",
+	"log2(watts of a core at full load / mean over the available nodes), within ±4",
+	"watts · 5 (used / allocatable CPU of the available nodes - 0.4)",
+	"watts · log2(CPU that the pod is expected to use / requested), within ±2 before the product",
+	"1 if the placement wakes the machine, else 0",
+	"10 times what is over 0.8 of the used fraction of CPU after placement",
 })
 
 // positive names the features that are 0 or more, with the most that they can be on a node that the pod fits on.
 var positive = map[string]float64{"used": 1, "share": 1, "empty": 1, "usage-full": math.Inf(1), "usage-peak": math.Inf(1),
-	"usage-deviation": math.Inf(1)}
+	"usage-deviation": math.Inf(1), "wakes": 1, "hot": math.Inf(1)}
 
 // Reached returns the value nearest to the one that a feature needs, on the way from one that it has, and whether it can have it and
 // it is enough. A feature that is 0 or 1 has nothing between.
 func Reached(feature int, from, needed float64) (to float64, can bool) {
 	name := Features[feature]
-	if name == "empty" {
+	if name == "empty" || name == "wakes" {
 		to = 1 - from
 		return to, (needed > from) == (to > from) && math.Abs(needed-from) <= 1
 	}
@@ -123,8 +131,8 @@ func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	if slices.ContainsFunc(l.weights[firstUsageFeature:energyFeature], func(w float64) bool { return w != 0 }) {
 		f.usage = newUsageView(s, pod)
 	}
-	if l.weights[energyFeature] != 0 {
-		f.energy = newEnergyView(s, pod)
+	if slices.ContainsFunc(l.weights[energyFeature:], func(w float64) bool { return w != 0 }) {
+		f.machines = newMachineView(s, pod)
 	}
 	if l.changes != nil {
 		f.weights = l.changes.of(l.weights, f.state(s, len(candidates)))
@@ -163,10 +171,10 @@ func (l *Policy) Reading(s *cluster.Snapshot, _ *cluster.Pod, candidates []int32
 // view holds what the features of all candidates have in common.
 type view struct {
 	loads
-	weights []float64   // in this decision
-	zones   *zoneView   // nil if the feature zones has no weight
-	usage   *usageView  // nil if no feature of usage has a weight
-	energy  *energyView // nil if the feature energy has no weight
+	weights  []float64    // in this decision
+	zones    *zoneView    // nil if the feature zones has no weight
+	usage    *usageView   // nil if no feature of usage has a weight
+	machines *machineView // nil if no feature of machines has a weight
 }
 
 // largest returns the most CPU and memory that one pod on an available node requests.
@@ -187,7 +195,7 @@ func (f *view) features(n *cluster.Node, x []float64) {
 	f.loads.features(n, x)
 	x[zonesFeature] = f.zones.gainOf(n.Zone)
 	f.usage.features(n, x[firstUsageFeature:energyFeature])
-	x[energyFeature] = f.energy.gainOf(n)
+	f.machines.features(n, x[energyFeature:])
 }
 
 // usageView holds what the available nodes use, by dimension, and what the pod is expected to use.
@@ -298,29 +306,47 @@ func (z *zoneView) gainOf(name string) float64 {
 	return 0
 }
 
-// energyView holds what the feature energy of all candidates has in common.
-type energyView struct {
-	meanFull float64 // what an available node draws at full load, in watts
+// machineView holds what the features of machines have in common. Watts are those at full load.
+type machineView struct {
+	meanFull float64 // what an available node draws, in watts
+	core     float64 // what a thousandth of a core draws, over the available machines
+	load     float64 // used / allocatable CPU of the available nodes
 	milliCPU float64 // that the pod is expected to use
+	over     float64 // log2(expected / requested CPU), within ±2
 }
 
-// newEnergyView returns the view of the available nodes for a pod.
-func newEnergyView(s *cluster.Snapshot, pod *cluster.Pod) *energyView {
-	var nodes, full float64
+// newMachineView returns the view of the available nodes for a pod.
+func newMachineView(s *cluster.Snapshot, pod *cluster.Pod) *machineView {
+	var nodes, full, machines, milliCPU, used float64
 	for _, n := range s.Nodes {
 		if n.Available() {
 			nodes, full = nodes+1, full+cluster.FullPower(n)
+			machines, milliCPU = machines+cluster.MachinePower(n).Full, milliCPU+float64(n.Allocatable.MilliCPU)
+			used += n.Used(cluster.UsedCPU).Mean
 		}
 	}
-	return &energyView{full / max(nodes, 1), pod.Expected(cluster.UsedCPU)}
+	expected := pod.Expected(cluster.UsedCPU)
+	return &machineView{
+		meanFull: full / max(nodes, 1), core: machines / max(milliCPU, 1), load: used / max(milliCPU, 1), milliCPU: expected,
+		over: max(min(math.Log2(max(expected, 1)/max(float64(pod.Requests.MilliCPU), 1)), 2), -2),
+	}
 }
 
-// gainOf returns the feature energy of a node; 0 without a view.
-func (v *energyView) gainOf(n *cluster.Node) float64 {
+// features writes the features of a candidate, in the order of machineFeatures. All are 0 without a view.
+func (v *machineView) features(n *cluster.Node, x []float64) {
+	clear(x)
 	if v == nil || v.meanFull == 0 {
-		return 0
+		return
 	}
-	return -cluster.PowerRise(n, v.milliCPU) / v.meanFull
+	m, milliCPU := cluster.MachinePower(n), float64(n.Allocatable.MilliCPU)
+	x[0] = -cluster.PowerRise(n, v.milliCPU) / v.meanFull
+	x[1] = logSize(m.Full, v.core*milliCPU)
+	x[2] = x[1] * 5 * (v.load - 0.4)
+	x[3] = x[1] * v.over
+	if m.Sleep != nil && n.Requested.Pods == 0 {
+		x[4] = 1
+	}
+	x[5] = 10 * max((n.Used(cluster.UsedCPU).Mean+v.milliCPU)/max(milliCPU, 1)-0.8, 0)
 }
 
 // tunedFiles holds tuned weights, one file for each objective. `gnnsched tune` writes such files.

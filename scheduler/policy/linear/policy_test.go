@@ -3,6 +3,7 @@ package linear
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,8 +68,20 @@ func TestEnergyFeature(t *testing.T) {
 		math.Abs(float64(scores[1]-want[1])) > 1e-6 {
 		t.Errorf("scores %v, want %v", scores, want)
 	}
-	if Features[energyFeature] != Energy || (*energyView)(nil).gainOf(asleep) != 0 {
-		t.Error("the feature is not where it should be")
+	x := []float64{9, 9, 9, 9, 9, 9}
+	newMachineView(s, pod).features(asleep, x)
+	// The machines draw 10 and 30 W a core, and a twentieth of their CPU is used. The pod uses what it requests.
+	want := []float64{-(28 - 5) / 200., -1, -5 * (0.05 - 0.4), 0, 1, 0}
+	if d := cmp.Diff(want, x, cmpopts.EquateApprox(0, 1e-9)); d != "" {
+		t.Error(d)
+	}
+	pod.Requests.MilliCPU = 9000
+	newMachineView(s, pod).features(awake, x)
+	if math.Abs(x[5]-2) > 1e-9 || x[4] != 0 {
+		t.Errorf("a machine that is used in full: %v", x)
+	}
+	if (*machineView)(nil).features(asleep, x); Features[energyFeature] != "energy" || slices.Max(x) != 0 {
+		t.Error("the features are not where they should be")
 	}
 }
 
