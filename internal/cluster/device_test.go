@@ -310,7 +310,7 @@ func TestUsedAndCapacity(t *testing.T) {
 	}
 	n.Usage = &NodeUsage{}
 	n.Usage.Known[UsedMemory] = true
-	n.Usage.Measured[UsedMemory] = Statistics{Mean: 100, Deviation: 10, Trend: -4, HourMax: 200, DayMax: 300}
+	n.Usage.Measured[UsedMemory] = Statistics{Mean: 100, Deviation: 10, HourMax: 200, DayMax: 300}
 	n.Usage.Missing = [Dimensions]float64{UsedCPU: 7, UsedMemory: 50}
 	n.Usage.Capacity = [Dimensions]float64{UsedCPU: 1, DiskRead: 9}
 	for _, c := range []struct {
@@ -319,7 +319,7 @@ func TestUsedAndCapacity(t *testing.T) {
 		capacity float64
 	}{
 		{UsedCPU, requested, 4000}, // not measured: the pod bound since counts among the requests
-		{UsedMemory, Statistics{Mean: 150, Deviation: 10, Trend: -4, HourMax: 250, DayMax: 350}, 8 << 30},
+		{UsedMemory, Statistics{Mean: 150, Deviation: 10, HourMax: 250, DayMax: 350}, 8 << 30},
 		{DiskRead, Statistics{}, 9},
 	} {
 		if got := n.Used(c.d); got != c.used {

@@ -27,7 +27,7 @@ func (d Dimension) String() string {
 	return [Dimensions]string{"cpu", "memory", "network_in", "network_out", "disk_read", "disk_write"}[d]
 }
 
-// UsageWindow is the time, in seconds, that mean, deviation and trend of measured usage cover.
+// UsageWindow is the time, in seconds, that mean and deviation of measured usage cover.
 const UsageWindow = 300
 
 // Statistics summarise what was measured in one dimension until the last measurement, in the unit of the
@@ -35,7 +35,6 @@ const UsageWindow = 300
 type Statistics struct {
 	Mean      float64 // over the last UsageWindow
 	Deviation float64 // standard deviation over the same time
-	Trend     float64 // change from the beginning to the end of that time, by least squares
 	HourMax   float64 // maximum of the last hour
 	DayMax    float64 // maximum of the last day
 }

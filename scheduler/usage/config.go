@@ -215,23 +215,15 @@ func (s *series) statistics(now float64) cluster.Statistics {
 		s.begin, s.count = (s.begin+1)%ringSize, s.count-1
 	}
 	n := float64(s.count)
-	var mean, meanTime float64
+	var mean, squares float64
 	for k := range s.count {
-		i := (s.begin + k) % ringSize
-		mean += s.values[i] / n
-		meanTime += s.times[i] / n
+		mean += s.values[(s.begin+k)%ringSize] / n
 	}
-	var squares, together, spread float64
 	for k := range s.count {
-		i := (s.begin + k) % ringSize
-		dv, dt := s.values[i]-mean, s.times[i]-meanTime
-		squares, together, spread = squares+dv*dv, together+dv*dt, spread+dt*dt
+		d := s.values[(s.begin+k)%ringSize] - mean
+		squares += d * d
 	}
-	out := cluster.Statistics{Mean: mean, Deviation: math.Sqrt(squares / n), HourMax: most(s.hour.slots[:]), DayMax: most(s.day.slots[:])}
-	if spread > 0 {
-		out.Trend = together / spread * (s.times[(s.begin+s.count-1)%ringSize] - s.times[s.begin])
-	}
-	return out
+	return cluster.Statistics{Mean: mean, Deviation: math.Sqrt(squares / n), HourMax: most(s.hour.slots[:]), DayMax: most(s.day.slots[:])}
 }
 
 func most(values []float64) (out float64) {
@@ -244,8 +236,8 @@ func most(values []float64) (out float64) {
 // average is the history of one dimension of a workload: weighted so that a sample loses half its weight
 // in averageHalfLife.
 type average struct {
-	at, mean, variance, most, trend float64
-	known                           bool
+	at, mean, variance, most float64
+	known                    bool
 }
 
 const averageHalfLife = 600.0
@@ -258,19 +250,15 @@ func (a *average) add(at, value float64) {
 	}
 	passed := max(at-a.at, 0)
 	keep := math.Exp2(-passed / averageHalfLife)
-	before := a.mean
 	d := value - a.mean
 	a.mean += (1 - keep) * d
 	a.variance = keep * (a.variance + (1-keep)*d*d)
 	a.most = max(value, a.most*math.Exp2(-passed/hourLength))
-	if passed > 0 {
-		a.trend = keep*a.trend + (1-keep)*(a.mean-before)/passed*cluster.UsageWindow
-	}
 	a.at = at
 }
 
 func (a *average) statistics() cluster.Statistics {
-	return cluster.Statistics{Mean: a.mean, Deviation: math.Sqrt(a.variance), Trend: a.trend, HourMax: a.most, DayMax: a.most}
+	return cluster.Statistics{Mean: a.mean, Deviation: math.Sqrt(a.variance), HourMax: a.most, DayMax: a.most}
 }
 
 // Path is the path at which the scheduler answers with its reports.

@@ -51,7 +51,7 @@ func TestStoreKeepsStatistics(t *testing.T) {
 		s.Observe(measurement{Nodes: both("a", cpu, 1<<30)}, false, at, fakeDirectory{})
 	}
 	u := s.current().Nodes["a"]
-	want := cluster.Statistics{Mean: 2000, Deviation: math.Sqrt(2e6 / 3), Trend: 2000, HourMax: 3000, DayMax: 3000}
+	want := cluster.Statistics{Mean: 2000, Deviation: math.Sqrt(2e6 / 3), HourMax: 3000, DayMax: 3000}
 	near := cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-6*max(1, math.Abs(a)) })
 	if d := cmp.Diff(want, u.Measured[cluster.UsedCPU], near); d != "" {
 		t.Errorf("CPU (-want +got)\n%s", d)
@@ -191,7 +191,7 @@ func TestSeriesProperties(t *testing.T) {
 			s.add(at, rapid.Float64Range(0, 1e12).Draw(t, "value"))
 		}
 		x := s.statistics(at)
-		for _, v := range []float64{x.Mean, x.Deviation, x.Trend, x.HourMax, x.DayMax} {
+		for _, v := range []float64{x.Mean, x.Deviation, x.HourMax, x.DayMax} {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				t.Fatalf("%+v", x)
 			}

@@ -287,9 +287,9 @@ func (h *history) statistics(d int, s *cluster.Statistics) {
 	if h.ticks < h.size {
 		ticks, place = h.ticks, 0
 	}
-	var sum, squares, slope float64
+	var sum, squares float64
 	n := float64(ticks)
-	for i := range ticks {
+	for range ticks {
 		if place >= len(ring) {
 			place = 0
 		}
@@ -297,15 +297,11 @@ func (h *history) statistics(d int, s *cluster.Statistics) {
 		place++
 		sum += x
 		squares += x * x
-		slope += (float64(i) - (n-1)/2) * x
 	}
 	k := unit(d)
 	mean := sum / n
 	s.Mean, s.Deviation = k*mean, k*math.Sqrt(max(squares/n-mean*mean, 0))
-	s.HourMax, s.DayMax, s.Trend = k*h.hour.of(d), k*h.day.of(d), 0
-	if ticks > 1 { // least squares: the sum of squared distances of 0 to n-1 from their mean is n(n²-1)/12
-		s.Trend = k * slope * 12 / (n * float64(ticks*ticks-1)) * (n - 1)
-	}
+	s.HourMax, s.DayMax = k*h.hour.of(d), k*h.day.of(d)
 }
 
 // The samples of Earlier: so many pods at so many times of a day.

@@ -102,7 +102,6 @@ func TestStatistics(t *testing.T) {
 	got := r.node.Usage.Measured[cluster.DiskRead]
 	near(t, "mean", got.Mean, 2)
 	near(t, "deviation", got.Deviation, math.Sqrt(2.0/3))
-	near(t, "trend", got.Trend, 2)
 	near(t, "maximum of the hour", got.HourMax, 9)
 	measure(4000, 0)
 	measure(8000, 0)
@@ -206,23 +205,19 @@ type plainHistory struct {
 	all []usage.Amounts
 }
 
-func (h *plainHistory) statistics(d int, tick float64) (s cluster.Statistics) {
+func (h *plainHistory) statistics(d int, tick float64) cluster.Statistics {
 	size := max(int(math.Round(cluster.UsageWindow/tick)), 1)
 	window := h.all[max(len(h.all)-size, 0):]
-	var sum, squares, slope float64
+	var sum, squares float64
 	n := float64(len(window))
-	for i, used := range window {
+	for _, used := range window {
 		x := used[d]
-		sum, squares, slope = sum+x, squares+x*x, slope+(float64(i)-(n-1)/2)*x
+		sum, squares = sum+x, squares+x*x
 	}
 	k := unit(d)
 	mean := sum / n
-	s = cluster.Statistics{Mean: k * mean, Deviation: k * math.Sqrt(max(squares/n-mean*mean, 0)), HourMax: k * h.most(d, 3600),
+	return cluster.Statistics{Mean: k * mean, Deviation: k * math.Sqrt(max(squares/n-mean*mean, 0)), HourMax: k * h.most(d, 3600),
 		DayMax: k * h.most(d, 86400)}
-	if n > 1 {
-		s.Trend = k * slope * 12 / (n * (n*n - 1)) * (n - 1)
-	}
-	return s
 }
 
 // most returns the maximum of the part of a length that goes on and of the one before.
