@@ -122,7 +122,7 @@ func Load(path string) (*checkpoint.Checkpoint, error) {
 	case errors.Is(err, feature.ErrGone):
 		return nil, exit.New(exit.Checkpoint, err, "")
 	case errors.Is(err, checkpoint.ErrSchema):
-		return nil, exit.New(exit.Checkpoint, err, "train it again with this version's gnntrain")
+		return nil, exit.New(exit.Checkpoint, err, "train it again with this version: gnntrain, or gnnsched.save in Python")
 	}
 	return nil, exit.New(exit.Checkpoint, err, "the file is damaged: copy it again, or train it again with gnntrain")
 }
