@@ -236,6 +236,9 @@ func (e *Env) Waited() int { return e.waited }
 // Filled reports whether the fill is over: means over time (Outcome) count from then on.
 func (e *Env) Filled() bool { return e.clock >= e.arrivals.fill }
 
+// FillEnd returns when the fill ends, before which no pod leaves; 0 for a trace.
+func (e *Env) FillEnd() float64 { return float64(e.arrivals.fill) }
+
 // Cost returns the objective's cost of the present state.
 func (e *Env) Cost() float64 { return e.cost }
 

@@ -135,7 +135,8 @@ func (r result) answer(most float64) string {
 	}
 }
 
-func autoscalerFlags() []ucli.Flag {
+// AutoscalerFlags are the flags about autoscalers.
+func AutoscalerFlags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringSliceFlag{Name: "autoscaler", Usage: "`AUTOSCALER` that starts and removes nodes: " + strings.Join(autoscalerNames(), ", ") +
 			"; may be given several times"},

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/recording"
@@ -53,7 +52,7 @@ func Command() *ucli.Command {
 			"   gnnsched compare --html report.html prod.record                    # a page, too\n" +
 			"   gnnsched compare --from 2026-06-01T00:00:00Z --to 2026-06-08T00:00:00Z -o json prod.record",
 		Flags: cli.Grouped(slices.Concat(flags(), work.Flags(), cli.LogFlags()),
-			cli.Group{Heading: "autoscalers and what nodes cost", Flags: "autoscaler at-most-waiting types nodepools"},
+			cli.Group{Heading: "autoscalers and what nodes cost", Flags: cli.Names(AutoscalerFlags())},
 			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
 		Action: run,
 	}
@@ -72,32 +71,40 @@ func flags() []ucli.Flag {
 		&ucli.IntFlag{Name: "seeds", Value: 5, Usage: "play every profile with this `NUMBER` of seeds"},
 		report.Flag(),
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: table, csv or json"},
-	}, slices.Concat(autoscalerFlags(), recording.WindowFlags())...)
+	}, slices.Concat(AutoscalerFlags(), recording.WindowFlags())...)
 }
 
 // blocks is the number of stretches of time before dependent ones are joined.
 const blocks = 512
 
 func run(c *ucli.Context) error {
-	write, known := formats[c.String("output")]
-	if !known {
-		return exit.Usagef("--output %q: choose table, csv or json", c.String("output"))
-	}
 	p, err := playerOf(c)
 	if err != nil {
 		return err
 	}
-	log, closer, err := cli.Log(c, "compare", cli.OnTerminal())
-	if err != nil {
-		return err
-	}
-	defer closer.Close()
-	p.bar, p.log = cli.NewBar(c.App.ErrWriter, cli.OnTerminal(), log), log
-	defer p.bar.Close()
 	page, err := report.Begin(c, "compare on "+filepath.Base(c.Args().First()), p.seeds, work.FlagNames+" log-dir log-level")
 	if err != nil {
 		return err
 	}
+	if err := p.report(c, &page); err != nil {
+		return err
+	}
+	return page.Write(c, nil)
+}
+
+// report plays everything, prints the figures, and puts them onto the page.
+func (p *player) report(c *ucli.Context, page *report.Run) error {
+	write, known := formats[c.String("output")]
+	if !known {
+		return exit.Usagef("--output %q: choose table, csv or json", c.String("output"))
+	}
+	log, closer, err := cli.Log(c, c.Command.Name, cli.OnTerminal())
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	p.bar = cli.NewBar(c.App.ErrWriter, cli.OnTerminal(), log)
+	defer p.bar.Close()
 	if c.IsSet("html") {
 		p.journal = &journal{waits: eval.Tally{Soon: soon}}
 	}
@@ -106,8 +113,8 @@ func run(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	r.onto(&page)
-	return errors.Join(write(c.App.Writer, r), page.Write(c, nil))
+	r.onto(page)
+	return write(c.App.Writer, r)
 }
 
 // result plays the profiles, on workers if there are some.
@@ -160,11 +167,18 @@ func playerOf(c *ucli.Context) (*player, error) {
 	if all[0].Scaler != "" && prices != nil {
 		return nil, exit.New(exit.Usage, errNoPrices, "")
 	}
-	window := windowOf(c, all)
-	source, err := recording.Source(c, window)
+	p, err := newPlayer(c, all, chosen, eval.Seeds(c.Uint64("seed"), n))
 	if err != nil {
 		return nil, err
 	}
+	p.window, p.config.Objective, p.config.Prices = windowOf(c, all), term, prices
+	source, err := recording.Source(c, p.window)
+	p.sources = []replay.Source{source}
+	return p, err
+}
+
+// newPlayer returns a player of profiles, the present one first, with each autoscaler. It still needs records and an objective.
+func newPlayer(c *ucli.Context, all []setting, chosen []server.Profile, seeds []uint64) (*player, error) {
 	var contenders []contender
 	for _, s := range all {
 		for i := range chosen {
@@ -177,18 +191,15 @@ func playerOf(c *ucli.Context) (*player, error) {
 			return nil, exit.Usagef("--at-most-waiting is %v, must be 0 or more", *most)
 		}
 	}
-	return &player{
-		most: most, source: source, window: window, chosen: chosen, contenders: contenders, seeds: eval.Seeds(c.Uint64("seed"), n),
-		parts: len(contenders)*n + 1, courses: len(contenders) + 1,
-		config: replay.Config{Objective: term, Prices: prices, Blocks: blocks, Seed: c.Uint64("seed")},
-	}, nil
+	return &player{most: most, chosen: chosen, contenders: contenders, seeds: seeds, config: replay.Config{Blocks: blocks}}, nil
 }
 
 // player plays one course after another.
 type player struct {
-	window replay.Window
-	source replay.Source
-	chosen []server.Profile // the present one first
+	scenario eval.Scenario // that the sources are of; without a name, they are a record
+	window   replay.Window
+	sources  []replay.Source  // one for all seeds, or one for each
+	chosen   []server.Profile // the present one first
 	// contenders are the rows to be, the present profile with the first autoscaler first.
 	contenders []contender
 	config     replay.Config
@@ -196,11 +207,8 @@ type player struct {
 	pool       *work.Pool             // nil: all is played here
 	played     map[turn]replay.Course // by the pool
 	bar        *cli.Bar
-	log        zerolog.Logger
 	seeds      []uint64
-	courses    int      // contenders
 	most       *float64 // pods that may wait in a search; nil: there is none
-	parts      int      // courses of all seeds
 	done       int
 }
 
@@ -216,7 +224,7 @@ func (p *player) all(ctx context.Context) (result, error) {
 	}
 	var names []string
 	var courses []runs
-	if p.source.Bound() {
+	if p.sources[0].Bound() {
 		real, err := p.play(ctx, reality, p.seeds[0], replay.Real)
 		if err != nil {
 			return result{}, err
@@ -242,7 +250,12 @@ func (p *player) all(ctx context.Context) (result, error) {
 		names, courses = append(names, name), append(courses, all)
 	}
 	view := view{priced: p.config.Prices != nil, scaled: p.contenders[0].setting.Scaler != ""}
-	out := compare(&p.source, view, names, courses, p.seeds)
+	whole := p.sources[0]
+	for _, s := range p.sources[1:] {
+		whole.Pods, whole.To = slices.Concat(whole.Pods, s.Pods), max(whole.To, s.To)
+	}
+	out := compare(&whole, view, names, courses, p.seeds)
+	out.Scenario, out.About = p.scenario.Name, p.scenario.About
 	if p.most != nil {
 		out.Answer = out.answer(*p.most)
 	}
@@ -259,11 +272,12 @@ func (p *player) play(ctx context.Context, contender string, seed uint64, play p
 		name = "what really happened"
 	}
 	c.Seed = seed
+	source := p.sources[min(slices.Index(p.seeds, seed), len(p.sources)-1)]
 	c.Progress = func(done float64) { p.show(name, done, fmt.Sprintf("%s: %.0f %%", name, 100*done)) }
 	if seed == p.seeds[0] {
-		p.journal.follow(&c, contender, &p.source, p.courses)
+		p.journal.follow(&c, contender, &source, len(p.contenders)+1)
 	}
-	out, err := play(ctx, p.source, c)
+	out, err := play(ctx, source, c)
 	p.done++
 	if err != nil {
 		return out, fmt.Errorf("play %s: %w", name, err)
@@ -273,7 +287,7 @@ func (p *player) play(ctx context.Context, contender string, seed uint64, play p
 
 // show reports the progress of a part.
 func (p *player) show(name string, done float64, text string) {
-	p.bar.Show((float64(p.done)+done)/float64(p.parts), name, text)
+	p.bar.Show((float64(p.done)+done)/float64(len(p.contenders)*len(p.seeds)+1), name, text)
 }
 
 // Kind is the kind of the units whose handler is Player.Play.

@@ -21,6 +21,8 @@ const reality = "really"
 
 // result holds the figures that the command prints.
 type result struct {
+	Scenario  string    `json:"scenario,omitempty"` // that was played; empty for a record
+	About     string    `json:"about,omitempty"`    // the scenario
 	From      time.Time `json:"from"`
 	To        time.Time `json:"to"`
 	Objective string    `json:"objective"`

@@ -54,6 +54,11 @@ func writeCSV(w io.Writer, r result) error {
 		}
 		lines = append(lines, line)
 	}
+	if r.Scenario != "" {
+		for i := range lines {
+			lines[i] = slices.Insert(lines[i], 0, []string{"scenario", r.Scenario}[min(i, 1)])
+		}
+	}
 	return eval.WriteRows(w, lines)
 }
 
@@ -74,6 +79,9 @@ func (r result) accuracy() string {
 // writeTable writes the verdicts, then the figures, in lines that fit w.
 func writeTable(w io.Writer, r result) error {
 	p := printer{width: cli.Columns(w, 140)} // 140: of a file or a pipe
+	if r.Scenario != "" {
+		p.say("", r.Scenario+": "+r.About+".")
+	}
 	if r.Answer != "" {
 		p.say("", r.Answer+".")
 	}
@@ -269,7 +277,7 @@ func (p *printer) say(indent, text string) {
 func (r result) onto(p *report.Run) {
 	present := r.Rows[r.baseline()]
 	s := report.Scenario{
-		Name: "record", About: r.about(), Objective: r.Objective, Baseline: present.Name,
+		Name: cmp.Or(r.Scenario, "record"), About: cmp.Or(r.About, r.about()), Objective: r.Objective, Baseline: present.Name,
 		Rule: r.rules("Better and worse mark", "unclear marks"), Tables: []report.Table{r.counted(), r.lacking()},
 	}
 	if r.Observed != nil {

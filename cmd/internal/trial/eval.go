@@ -59,10 +59,12 @@ func Eval() *ucli.Command {
 			"   gnnsched eval --preferences off                        # as if no pod belonged to a Deployment\n" +
 			"   gnnsched eval --html report.html                       # a page with heat maps and decisions, too\n" +
 			"   gnnsched eval --data DIR --scenario openb:default --policies fgd,gpu-gnn --metrics allocation95,allocation130\n" +
+			"   gnnsched eval --autoscaler karpenter:60s --scenario scarce   # what it costs a day if nodes come and go\n" +
 			"   gnnsched eval --live --scenario aaml                   # the simulator compared with a cluster\n" +
 			"   gnnsched eval -o json > r.json && gnnsched eval --from r.json --all   # play once, print twice\n" +
 			"   gnnsched eval -o json | jq '.[].policies[].mean'",
-		Flags: cli.Grouped(slices.Concat(evalFlags(), work.Flags(), cli.LogFlags()),
+		Flags: cli.Grouped(slices.Concat(evalFlags(), scaledFlags(), work.Flags(), cli.LogFlags()),
+			cli.Group{Heading: "autoscalers and what nodes cost", Flags: cli.Names(scaledFlags())},
 			cli.Group{Heading: "what is judged", Flags: "objective preferences threshold resample"},
 			cli.Group{Heading: "output", Flags: "html metrics from"},
 			cli.Group{Heading: "on simulated clusters", Flags: "live"},
@@ -134,6 +136,12 @@ func runEval(c *ucli.Context) error {
 			return exit.New(exit.Usage, fmt.Errorf("--print-scenario: %w", err), "")
 		}
 		_, err = c.App.Writer.Write(text)
+		return err
+	}
+	if c.IsSet("autoscaler") {
+		return runScaled(c)
+	}
+	if err := refuse(c, "--%s goes with --autoscaler only", strings.Fields(cli.Names(scaledFlags()))...); err != nil {
 		return err
 	}
 	if c.Bool("live") {
@@ -348,7 +356,7 @@ func runLive(c *ucli.Context) error {
 	if f := c.String("output"); f == "csv" {
 		return exit.Usagef("--live has no %s; choose table, markdown or json", f)
 	}
-	e, err := liveEvaluation(c)
+	e, err := evaluationWith(c, map[string]string{"scenario": liveScenarios, "policies": livePolicies, "seeds": liveSeeds})
 	if err != nil {
 		return err
 	}
@@ -391,9 +399,9 @@ func runLive(c *ucli.Context) error {
 	return nil
 }
 
-// liveEvaluation reads the flags that work in the simulator too, with other defaults.
-func liveEvaluation(c *ucli.Context) (evaluation, error) {
-	if err := setDefaults(c, map[string]string{"scenario": liveScenarios, "policies": livePolicies, "seeds": liveSeeds}); err != nil {
+// evaluationWith reads the flags, with other defaults.
+func evaluationWith(c *ucli.Context, defaults map[string]string) (evaluation, error) {
+	if err := setDefaults(c, defaults); err != nil {
 		return evaluation{}, err
 	}
 	return evaluationOf(c)

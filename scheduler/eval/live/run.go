@@ -161,15 +161,7 @@ const onePass = time.Minute
 func (c Config) scheduler() server.Config {
 	out := server.Config{PercentageOfNodesToScore: 100}
 	for _, x := range c.Contenders {
-		p := x.Profile
-		p.Preferences = c.Scenario.PreferenceMode()
-		if p.Variant != server.DefaultProfile { // upstream's profile has no use for these
-			p.Deadline.Duration = cmp.Or(p.Deadline.Duration, onePass)
-			if o := c.Scenario.OpenB; o != nil && !x.Running {
-				p.Workload = o.PodsFile
-			}
-		}
-		out.Profiles = append(out.Profiles, p)
+		out.Profiles = append(out.Profiles, x.In(c.Scenario))
 	}
 	return out
 }
@@ -205,6 +197,19 @@ type Contender struct {
 	eval.Contender
 	Profile server.Profile
 	Running bool // a network that takes its typical pods from the running pods: its profile has no workload
+}
+
+// In returns the profile for the pods of a scenario.
+func (x Contender) In(s eval.Scenario) server.Profile {
+	p := x.Profile
+	p.Preferences = s.PreferenceMode()
+	if p.Variant != server.DefaultProfile { // upstream's profile has no use for these
+		p.Deadline.Duration = cmp.Or(p.Deadline.Duration, onePass)
+		if s.OpenB != nil && !x.Running {
+			p.Workload = s.OpenB.PodsFile
+		}
+	}
+	return p
 }
 
 // Trial is one episode in the simulator and on a cluster.

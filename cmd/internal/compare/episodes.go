@@ -1,0 +1,64 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	ucli "github.com/urfave/cli/v2"
+	v1 "k8s.io/api/core/v1"
+
+	"gnnsched/cmd/internal/report"
+	"gnnsched/internal/each"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/replay"
+	"gnnsched/scheduler/server"
+	"gnnsched/workload/record"
+)
+
+// Episodes are those of a scenario, one for each seed, and the profiles that play them, the baseline first.
+type Episodes struct {
+	Scenario eval.Scenario
+	Seeds    []uint64
+	Sources  []replay.Source // by seed
+	Profiles []server.Profile
+}
+
+// Report plays the episodes with the autoscalers of the flags, prints the figures, and puts them onto the page.
+func (e Episodes) Report(c *ucli.Context, page *report.Run) error {
+	all, err := settings(c)
+	if err != nil {
+		return err
+	}
+	if !c.IsSet("nodepools") {
+		for i := range all {
+			all[i].Pools = poolsOf(e.Sources)
+		}
+	}
+	p, err := newPlayer(c, all, e.Profiles, e.Seeds)
+	if err != nil {
+		return err
+	}
+	p.scenario, p.sources, p.config.Objective = e.Scenario, e.Sources, objective.Balance{}
+	return p.report(c, page)
+}
+
+// poolsOf returns NodePools of machines on demand: one for each set of labels and taints that nodes have, of any type and in any zone.
+func poolsOf(sources []replay.Source) (out []byte) {
+	const pool = `---
+{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: pool-%d}, spec: {template: {metadata: {labels: %s}, spec: {taints: %s,
+  requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]}}}}
+`
+	seen := map[string]bool{}
+	for _, n := range slices.Concat(each.Map(sources, func(s replay.Source) []record.Node { return s.Nodes })...) {
+		labels := record.Labels(n.Labels)
+		delete(labels, v1.LabelHostname)
+		delete(labels, v1.LabelTopologyZone)
+		if key := record.JSON(labels) + n.Taints; !seen[key] {
+			out = fmt.Appendf(out, pool, len(seen), record.JSON(labels), cmp.Or(n.Taints, "[]"))
+			seen[key] = true
+		}
+	}
+	return out
+}
