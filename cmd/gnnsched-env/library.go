@@ -318,7 +318,7 @@ func (o *opened) scores(file string) (out [][]float32, err error) {
 			return nil
 		}
 		scored, err := net.NewSession().Score(g, nil)
-		out = append(out, slices.Clone(scored.Scores))
+		out = append(out, slices.Clone(scored))
 		return err
 	})
 }

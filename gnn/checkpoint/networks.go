@@ -3,7 +3,7 @@ package checkpoint
 // The layers that hold a network's results.
 const (
 	Score = "score" // of each candidate, 1 number: larger is better
-	Value = "value" // of the cluster, 1 number
+	value = "value" // of the cluster, 1 number; only a learner reads it
 
 	// The value of a node in the cluster is the product of two vectors of the same width.
 	NodeValue    = "node.value"
@@ -26,7 +26,7 @@ func candidateLayers(h int, messages bool) []Layer {
 		{Name: Score, Of: Candidate, Width: 1, Terms: []Term{{Weight: "score", From: []string{"candidate"}}}},
 		{Name: "value.hidden", Of: Cluster, Width: h, ReLU: true,
 			Terms: []Term{{Weight: "value.hidden", Bias: "value.hidden.bias", From: []string{"cluster", "pod", "candidate"}}}},
-		{Name: Value, Of: Cluster, Width: 1, Terms: []Term{{Weight: "value.out", Bias: "value.out.bias", From: []string{"value.hidden"}}}},
+		{Name: value, Of: Cluster, Width: 1, Terms: []Term{{Weight: "value.out", Bias: "value.out.bias", From: []string{"value.hidden"}}}},
 	}
 	if !messages {
 		return append([]Layer{node, pod, cluster, candidate}, results...)

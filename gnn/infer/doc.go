@@ -11,7 +11,6 @@
 //	zone      z_k = ReLU(Z · mean_{v in k} h_v + Z' c)
 //	candidate k_i = ReLU(A h_v + A' z_{zone(v)} + A" c + B p + E e_i)     e_i: candidate edge
 //	score     a_i = s · k_i
-//	value     V   = w · ReLU(W [c, p, mean_i k_i])
 //
 // This is message passing with mean aggregation in the manner of GraphSAGE (Hamilton et al.
 // 2017) with one weight matrix a relation as in R-GCN (Schlichtkrull et al. 2018): groups to
@@ -33,7 +32,8 @@
 //
 // The MLP encoder lacks the devices' messages; the linear encoder is v = n · x. See checkpoint.NodeLayers.
 //
-// Two inner loops, a row of x W and the last layer, are also written in assembly for amd64
-// processors with AVX2 and FMA: a decision then takes a quarter of the time. A test compares the
+// A learner may give such a network a value of the state, which nothing here reads.
+//
+// The inner loop, a row of x W, is also written in assembly for amd64 processors with AVX2 and FMA. A test compares the
 // two. The build tag purego leaves the assembly out.
 package infer

@@ -32,8 +32,8 @@ func ExampleSession_Score() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("candidates:", len(out.Scores))
-	fmt.Println("equal nodes have equal scores:", out.Scores[0] == out.Scores[1])
+	fmt.Println("candidates:", len(out))
+	fmt.Println("equal nodes have equal scores:", out[0] == out[1])
 	// Output:
 	// candidates: 2
 	// equal nodes have equal scores: true

@@ -60,7 +60,7 @@ func bitsOf(t *testing.T, c *checkpoint.Checkpoint) uint64 {
 	for range 6 {
 		out, err := s.Score(g, nil)
 		fatal.If(t, err)
-		add(append(out.Scores, out.Value)...)
+		add(out...)
 		for i := range g.Nodes() {
 			if r.IntN(4) == 0 {
 				redraw(r, g, i)

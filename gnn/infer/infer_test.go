@@ -71,7 +71,7 @@ func uniform(r *rand.Rand, n int) []float32 {
 
 // reference computes the equations of doc.go as they are written there, in float64 and without any
 // state.
-func reference(c *checkpoint.Checkpoint, g *graph.Graph) (scores []float64, value float64) {
+func reference(c *checkpoint.Checkpoint, g *graph.Graph) (scores []float64) {
 	h, gnn := c.Manifest.Architecture.Hidden, c.Manifest.Architecture.Encoder == checkpoint.GNN
 	lin := func(name string, x []float64) []float64 {
 		w := c.Weights[name+".weight"]
@@ -111,7 +111,6 @@ func reference(c *checkpoint.Checkpoint, g *graph.Graph) (scores []float64, valu
 		cl = sum(cl, lin("cluster.node", scaled(all, 1/float64(g.Nodes()))), lin("cluster.pod", p))
 	}
 	cl = rectified(cl)
-	meanK := zeros()
 	for i, v := range g.Candidates {
 		k := sum(lin("candidate.node", emb[v]), lin("candidate.cluster", cl), lin("candidate.pod", p), bias("candidate.bias"),
 			lin("candidate.features", wide(g.CandidateRow(i))))
@@ -120,11 +119,9 @@ func reference(c *checkpoint.Checkpoint, g *graph.Graph) (scores []float64, valu
 			k = sum(k, lin("candidate.zone", rectified(sum(lin("zone.node", scaled(zoneSum[z], 1/zoneN[z])), lin("zone.cluster", cl),
 				bias("zone.bias")))))
 		}
-		k = rectified(k)
-		scores, meanK = append(scores, lin("score", k)[0]), sum(meanK, scaled(k, 1/float64(len(g.Candidates))))
+		scores = append(scores, lin("score", rectified(k))[0])
 	}
-	in := append(append(append([]float64{}, cl...), p...), meanK...)
-	return scores, lin("value.out", rectified(sum(lin("value.hidden", in), bias("value.hidden.bias"))))[0] + bias("value.out.bias")[0]
+	return scores
 }
 
 // normalised is the layer norm of x.
@@ -168,15 +165,12 @@ func rectified(x []float64) []float64 {
 	return x
 }
 
-func sameAsReference(t rapid.TB, c *checkpoint.Checkpoint, g *graph.Graph, out Output) {
-	scores, value := reference(c, g)
+func sameAsReference(t rapid.TB, c *checkpoint.Checkpoint, g *graph.Graph, out []float32) {
+	scores := reference(c, g)
 	for i, want := range scores {
-		if math.Abs(float64(out.Scores[i])-want) > 1e-5 {
-			t.Fatalf("score %d of %d: %v, want %v", i, len(scores), out.Scores[i], want)
+		if math.Abs(float64(out[i])-want) > 1e-5 {
+			t.Fatalf("score %d of %d: %v, want %v", i, len(scores), out[i], want)
 		}
-	}
-	if math.Abs(float64(out.Value)-value) > 1e-5 {
-		t.Fatalf("value %v, want %v", out.Value, value)
 	}
 }
 
@@ -227,9 +221,9 @@ func TestEquivariance(t *testing.T) {
 		}
 		b, err := net.NewSession().Score(q, nil)
 		fatal.If(t, err)
-		for i := range a.Scores {
-			if math.Abs(float64(a.Scores[i]-b.Scores[i])) > 1e-5 {
-				t.Fatalf("candidate %d: %v, permuted %v", i, a.Scores[i], b.Scores[i])
+		for i := range a {
+			if math.Abs(float64(a[i]-b[i])) > 1e-5 {
+				t.Fatalf("candidate %d: %v, permuted %v", i, a[i], b[i])
 			}
 		}
 	})
@@ -253,10 +247,10 @@ func TestDeadlineThenRecovery(t *testing.T) {
 	}
 	out, err := s.Score(g, nil)
 	fatal.If(t, err)
-	want, _ := reference(c, g)
+	want := reference(c, g)
 	for i := range want {
-		if math.Abs(float64(out.Scores[i])-want[i]) > 1e-5 {
-			t.Fatalf("score %d after deadlines: %v, want %v", i, out.Scores[i], want[i])
+		if math.Abs(float64(out[i])-want[i]) > 1e-5 {
+			t.Fatalf("score %d after deadlines: %v, want %v", i, out[i], want[i])
 		}
 	}
 }
@@ -278,7 +272,7 @@ func TestNoCandidates(t *testing.T) {
 	net, _ := network(t, checkpoint.GNN, 8)
 	g := randomGraph(rand.New(rand.NewPCG(8, 9)), 4)
 	g.Candidates, g.CandidateX = nil, nil
-	if out, err := net.NewSession().Score(g, nil); err != nil || len(out.Scores) != 0 {
+	if out, err := net.NewSession().Score(g, nil); err != nil || len(out) != 0 {
 		t.Errorf("%v, %v", out, err)
 	}
 }

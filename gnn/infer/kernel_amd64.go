@@ -12,9 +12,3 @@ func hasKernels() bool { return cpu.X86.HasAVX2 && cpu.X86.HasFMA }
 //
 //go:noescape
 func addRow(y, x, w *float32, in, out int)
-
-// candidate sets k = ReLU(part + base + x W), adds k to sum and returns k·score. x has in
-// entries, the other vectors have out, w is in × out. in is at least 1, out a multiple of 8.
-//
-//go:noescape
-func candidate(part, base, x, w, score, sum *float32, in, out int) float32

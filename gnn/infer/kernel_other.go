@@ -5,7 +5,3 @@ package infer
 func hasKernels() bool { return false }
 
 func addRow(_, _, _ *float32, _, _ int) { panic("infer: no kernels on this processor") }
-
-func candidate(_, _, _, _, _, _ *float32, _, _ int) float32 {
-	panic("infer: no kernels on this processor")
-}

@@ -211,12 +211,11 @@ type Network struct {
 	program
 	node      int   // the last layer of nodes, which all others read
 	context   []int // layers of the pod, the cluster and the zones
-	hidden    op    // of the value
-	value     op
 	candidate struct {
 		nodes, shared, zones []term // by what they read; shared: the pod or the cluster
 	}
-	own scorer // the candidate's own features, and its score
+	own   dense     // of the candidate's own features
+	score []float32 // weights of the score
 }
 
 // Layout returns the features that the network reads.
@@ -263,10 +262,9 @@ func New(c *checkpoint.Checkpoint, of ...checkpoint.Graph) (*Network, error) {
 
 // sort finds the layers by when they run: for each changed node, for each decision, and for each candidate.
 func (n *Network) sort() {
-	score, value := &n.program[n.find(checkpoint.Score)], &n.program[n.find(checkpoint.Value)]
-	last := score.terms[0].from[0]
+	score := &n.program[n.find(checkpoint.Score)].terms[0]
+	last := score.from[0]
 	candidate := &n.program[last]
-	n.value, n.hidden = *value, n.program[value.terms[0].from[0]]
 	for i := range n.program[:last] {
 		switch o := &n.program[i]; o.Of {
 		case checkpoint.Node:
@@ -277,5 +275,5 @@ func (n *Network) sort() {
 	}
 	n.candidate.nodes, n.candidate.zones = n.of(candidate, checkpoint.Node), n.of(candidate, checkpoint.Zone)
 	n.candidate.shared = append(n.of(candidate, checkpoint.Cluster), n.of(candidate, checkpoint.Pod)...)
-	n.own = newScorer(n.of(candidate, 0)[0].dense, score.terms[0].wT)
+	n.own, n.score = n.of(candidate, 0)[0].dense, score.wT
 }

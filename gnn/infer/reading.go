@@ -76,7 +76,7 @@ func (n *Network) Attribute(from, to []float32) ([]Attribution, error) {
 		for j := range x {
 			x[j] = float64(from[j]) + at*(float64(to[j])-float64(from[j]))
 		}
-		n.score(x, gradient)
+		n.scored(x, gradient)
 		for j, d := range gradient {
 			sum[j] += d / steps
 		}
@@ -102,7 +102,7 @@ func (n *Network) ScoreOf(reading []float32) (float64, error) {
 		return 0, err
 	}
 	x := each.Map(reading, func(v float32) float64 { return float64(v) })
-	return n.score(x, nil), nil
+	return n.scored(x, nil), nil
 }
 
 func (n *Network) fits(reading []float32) error {
@@ -123,8 +123,8 @@ func (n *Network) messages() (width int) {
 	return width
 }
 
-// score computes a score, and its gradient unless that is nil.
-func (n *Network) score(x, gradient []float64) (score float64) {
+// scored computes a score, and its gradient unless that is nil.
+func (n *Network) scored(x, gradient []float64) (score float64) {
 	at := 0
 	next := func(width int) *cell {
 		at += width
@@ -143,10 +143,10 @@ func (n *Network) score(x, gradient []float64) (score float64) {
 	for i := range n.candidate.nodes {
 		t.add(k, &n.candidate.nodes[i], node)
 	}
-	t.add(k, &term{dense: n.own.e}, own)
+	t.add(k, &term{dense: n.own}, own)
 	open := t.finish(&op{Layer: checkpoint.Layer{ReLU: true}}, k)
 	for j, v := range open.x {
-		open.d[j] = float64(n.own.score[j])
+		open.d[j] = float64(n.score[j])
 		score += v * open.d[j]
 	}
 	if gradient == nil {

@@ -20,8 +20,8 @@ func TestReading(t *testing.T) {
 			s := net.NewSession()
 			out, err := s.Score(g, nil)
 			fatal.If(t, err)
-			readings := make([][]float32, len(out.Scores))
-			for i, want := range out.Scores {
+			readings := make([][]float32, len(out))
+			for i, want := range out {
 				readings[i] = s.Reading(g, i)
 				got, err := net.ScoreOf(readings[i])
 				if err != nil || math.Abs(got-float64(want)) > 1e-4*(1+math.Abs(got)) {
@@ -32,20 +32,20 @@ func TestReading(t *testing.T) {
 				parts, err := net.Attribute(readings[0], readings[i])
 				fatal.If(t, err)
 				sum := each.Sum(parts, func(a Attribution) float64 { return a.Part })
-				if want := float64(out.Scores[i] - out.Scores[0]); math.Abs(sum-want) > 1e-3*(1+math.Abs(want)) {
+				if want := float64(out[i] - out[0]); math.Abs(sum-want) > 1e-3*(1+math.Abs(want)) {
 					t.Errorf("%s %d: the parts add up to %v, the scores differ by %v", e, hidden, sum, want)
 				}
 			}
 			x := each.Map(readings[0], func(v float32) float64 { return float64(v) })
 			gradient := make([]float64, len(x))
-			net.score(x, gradient)
+			net.scored(x, gradient)
 			for j := range x {
 				const d = 1e-6
 				was := x[j]
 				x[j] = was + d
-				up := net.score(x, nil)
+				up := net.scored(x, nil)
 				x[j] = was - d
-				down := net.score(x, nil)
+				down := net.scored(x, nil)
 				x[j] = was
 				if want := (up - down) / (2 * d); math.Abs(want-gradient[j]) > 1e-4*(1+math.Abs(want)) {
 					t.Errorf("%s %d: gradient %d is %v, want %v", e, hidden, j, gradient[j], want)

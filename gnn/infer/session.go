@@ -15,13 +15,6 @@ var (
 	ErrNaN      = errors.New("the network gave a value that is not finite")
 )
 
-// Output is the result of one pass. The slices belong to the session and are overwritten by
-// its next pass.
-type Output struct {
-	Scores []float32 // C: one for each candidate, in the graph's order; larger is better
-	Value  float32   // of the state
-}
-
 // errWidths is a programmer's error: encoder and network were made for different features.
 var errWidths = errors.New("the graph has other features than the network reads")
 
@@ -41,8 +34,7 @@ type Session struct {
 	vectors [][]float32 // by layer: of the pod, the cluster, or all zones
 
 	// scratch, grown as needed
-	message, scores, base, mean []float32
-	valueIn, valueH             []float32
+	message, scores, base, mean, k []float32
 }
 
 // NewSession returns a session with nothing kept yet.
@@ -58,20 +50,20 @@ const checkEvery = 128
 
 // Score runs the network. It calls expired now and then, unless it is nil, and gives up with
 // ErrDeadline once expired returns true. The graph must be valid and hold the features of the
-// network's Layout. A graph without candidates gives no scores.
-func (s *Session) Score(g *graph.Graph, expired func() bool) (Output, error) {
+// network's Layout. There is a score for each candidate, in the graph's order; larger is better. They are valid until the next call.
+func (s *Session) Score(g *graph.Graph, expired func() bool) ([]float32, error) {
 	if expired == nil {
 		expired = func() bool { return false }
 	}
 	if !g.Has(s.net.layout.Widths) {
-		return Output{}, errWidths
+		return nil, errWidths
 	}
 	if err := s.refresh(g, expired); err != nil {
-		return Output{}, err
+		return nil, err
 	}
 	s.context(g)
 	if expired() {
-		return Output{}, ErrDeadline
+		return nil, ErrDeadline
 	}
 	return s.candidates(g, expired)
 }
@@ -198,51 +190,28 @@ func (s *Session) input(g *graph.Graph, o *op, t *term, r int) []float32 {
 	return s.vectors[t.from[0]]
 }
 
-// candidates computes the scores and the value.
-func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error) {
+// candidates computes the scores s · ReLU(A h + what its zone shares + E e).
+func (s *Session) candidates(g *graph.Graph, expired func() bool) ([]float32, error) {
 	n, c, h := s.net, len(g.Candidates), s.net.h
-	s.scores = grow(s.scores, c)
-	clear(s.mean) // holds the sum over the candidates from here on
+	s.scores, s.k = grow(s.scores, c), grow(s.k, h)
+	var sum float32 // of all scores: NaN and infinity survive a sum
 	for i, v := range g.Candidates {
 		if (i+1)%checkEvery == 0 && expired() {
-			return Output{}, ErrDeadline
+			return nil, ErrDeadline
 		}
-		s.scores[i] = n.own.candidate(s.partial[int(v)*h:(int(v)+1)*h], s.base[int(g.Zone[v])*h:], g.CandidateRow(i), s.mean)
-	}
-	out := Output{Scores: s.scores[:c]}
-	if c > 0 {
-		out.Value = s.value(c)
-	}
-	sum := out.Value // of all outputs: NaN and infinity survive a sum
-	for _, v := range out.Scores {
-		sum += v - v // 0, or NaN if v is not finite
-	}
-	if sum != sum || math.IsInf(float64(sum), 0) {
-		return Output{}, fmt.Errorf("%w: value %v over %d candidates", ErrNaN, out.Value, c)
-	}
-	return out, nil
-}
-
-// value computes the value of the state from c candidates.
-func (s *Session) value(c int) float32 {
-	hidden, out, at := &s.net.hidden.terms[0], &s.net.value.terms[0], 0
-	s.valueIn, s.valueH = grow(s.valueIn, hidden.in), grow(s.valueH, hidden.out)
-	for _, i := range hidden.from {
-		if s.net.program[i].Of != checkpoint.Candidate {
-			at += copy(s.valueIn[at:], s.vectors[i])
-			continue
+		base := s.base[int(g.Zone[v])*h:]
+		for j, x := range s.partial[int(v)*h : (int(v)+1)*h] {
+			s.k[j] = x + base[j]
 		}
-		for j, v := range s.mean {
-			s.valueIn[at+j] = v / float32(c)
-		}
-		at += len(s.mean)
+		n.own.addProduct(s.k, g.CandidateRow(i), 1)
+		relu(s.k)
+		s.scores[i] = Dot(s.k, n.score)
+		sum += s.scores[i] - s.scores[i] // 0, or NaN if the score is not finite
 	}
-	hidden.affine(s.valueH, s.valueIn)
-	v := out.b[0]
-	for j, x := range s.valueH {
-		v += max(x, 0) * out.wT[j]
+	if sum != sum {
+		return nil, fmt.Errorf("%w among %d candidates", ErrNaN, c)
 	}
-	return v
+	return s.scores[:c], nil
 }
 
 // layerNorm sets y to x normalised to mean 0 and variance 1, scaled and shifted: Ba et al.

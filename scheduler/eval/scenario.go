@@ -400,7 +400,6 @@ var Forms = []heuristic.Form{
 	{Name: "first-fit:POLICY", About: "POLICY chooses the node, and a pod gets the node's first devices with room, " +
 		"as from upstream's allocator of claims"},
 	{Name: "clairvoyant:POLICY", About: "a bound: rollouts of POLICY that know the arrivals and departures to come"},
-	{Name: "expecting:POLICY", About: "the same with drawn futures, for steady arrivals and exponential lifetimes"},
 	{Name: "defrag=SHARE/TIME:POLICY", About: "POLICY, and at each TIME up to SHARE of the running pods move where they lower the " +
 		"objective or free GPUs that pods can use, such as defrag=2%/1h:fgd; without a unit, TIME is in the scenario's; " +
 		"TIME/greedy makes single moves, and TIME/SEARCH those of another search of gnnsched plan"},

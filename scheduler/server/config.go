@@ -167,7 +167,6 @@ func ProfileNames() []string {
 var simulated = map[string]string{
 	"first-fit":   "with --claims, kube-scheduler takes the first devices that fit",
 	"clairvoyant": "schedulers do not know what is to come",
-	"expecting":   "schedulers have no time for drawn futures",
 	"defrag":      "schedulers do not move pods; gnnsched defrag does",
 }
 

@@ -194,8 +194,8 @@ func (atOnceProcess) times(_ *rand.Rand, _ Arrivals, d furtherDeployments) []flo
 // part is one thing that an episode plays or measures beside the nodes' requests: usage, traffic, preferences, waits, means over time.
 // Env tells every part of each event. Rows are those of the snapshot. To add a part, implement it in a file of its own, embed quiet for
 // the events that do not matter to it, and add it to newParts. Its settings are a field of Config, with rules in Validate; what it draws, a
-// stream in draw.go; what it measures, a field of Outcome and a line in eval.Metrics. What cannot play it refuses it: DrawFuture,
-// optimum.Of and agreement.Run.
+// stream in draw.go; what it measures, a field of Outcome and a line in eval.Metrics. What cannot play it refuses it, as
+// optimum.Of does.
 type part interface {
 	// track begins an episode, or goes on with another list of nodes. Env.on has the row of each running pod.
 	track(e *Env)

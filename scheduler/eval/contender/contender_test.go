@@ -44,7 +44,7 @@ func TestListNamesEveryPolicyOnce(t *testing.T) {
 	}{
 		{[]string{"random", "random"}, []string{"mine=" + weights}, `two policies are called "random"`, exit.Usage, "name each policy once"},
 		{[]string{"random"}, []string{weights, "linear=" + weights}, `two policies are called "linear"`, exit.Usage, "--checkpoint NAME=FILE"},
-		{[]string{"running:expecting:random"}, nil, "is no policy", exit.Usage, ""},
+		{[]string{"running:clairvoyant:random"}, nil, "is no policy", exit.Usage, ""},
 		{[]string{"defrag=2%/1h:clairvoyant:random"}, nil, "is no policy", exit.Usage, ""},
 		{[]string{"clairvoyant:defrag=2%/1h:random"}, nil, "pods move already", exit.Usage, ""},
 		{[]string{"defrag=2%/1h:defrag=1%/1h:random"}, nil, "pods move already", exit.Usage, ""},
@@ -258,7 +258,7 @@ func TestLookaheadImproves(t *testing.T) {
 		env := started(t, name)
 		better := 0
 		for seed := range uint64(3) {
-			l := &contender.Lookahead{Rollout: eval.Rollout{Policy: heuristic.Kubernetes{}, Horizon: 1 << 30}, Candidates: 3}
+			l := &contender.Lookahead{Policy: heuristic.Kubernetes{}, Horizon: 1 << 30, Candidates: 3}
 			base := total(t, env, seed, eval.Deciding(heuristic.Kubernetes{}, nil))
 			improved := total(t, env, seed, l.Decide)
 			if improved > base+1e-9 {
@@ -271,38 +271,6 @@ func TestLookaheadImproves(t *testing.T) {
 		if better == 0 {
 			t.Errorf("%s: knowledge of the future changes nothing", name)
 		}
-	}
-}
-
-// Over two seeds, rollouts in drawn futures cost less than their policy. The same seed draws the same futures.
-func TestExpectingImproves(t *testing.T) {
-	env := started(t, "hetero90")
-	var base, improved float64
-	l := contender.NewExpecting(heuristic.Kubernetes{})
-	l.Horizon = 30
-	play := func(seed uint64) float64 {
-		l.Seed(seed)
-		return total(t, env, seed, l.Decide)
-	}
-	for seed := range uint64(2) {
-		base += total(t, env, seed, eval.Deciding(heuristic.Kubernetes{}, nil))
-		improved += play(seed)
-	}
-	if improved >= base {
-		t.Errorf("the costs sum up to %v, and to %v with drawn futures", base, improved)
-	}
-	if once, again := play(1), play(1); once != again {
-		t.Errorf("the same seed costs %v and %v", once, again)
-	}
-}
-
-// A lookahead over drawn futures refuses scenarios whose future it cannot draw.
-func TestExpectingRefuses(t *testing.T) {
-	env := started(t, "heavytail")
-	l := contender.NewExpecting(heuristic.Kubernetes{})
-	l.Seed(1)
-	if _, err := eval.Episode(env, 1, l.Decide); err == nil || !strings.Contains(err.Error(), "exponential") {
-		t.Errorf("heavy tails: %v", err)
 	}
 }
 

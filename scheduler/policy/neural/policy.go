@@ -92,7 +92,7 @@ func (l *graphPolicy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []
 	if err != nil {
 		return err
 	}
-	copy(scores, out.Scores)
+	copy(scores, out)
 	return nil
 }
 
