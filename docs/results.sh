@@ -100,7 +100,7 @@ usage() {
 			--checkpoint linear-throttled=$tuned/throttled-$s.json --checkpoint linear-throttled-from=$tuned/throttled-$s-from.json
 	done
 	bin/gnnsched eval --print-scenario energy | sed 's/^name: .*/name: energy-awake/; s/of which 20 may sleep/none of which may sleep/; s/, sleep: 1//' >"$tmp/energy-awake.yaml"
-	features=balance,used,skew,share,over,match,room,empty,size,usage-balance,usage-full,usage-peak,usage-deviation,energy
+	features=balance,used,skew,share,over,match,room,empty,size,usage-balance,usage-full,usage-peak,usage-deviation,energy,watts,watts-load,watts-use,wakes,hot
 	for w in 5 10 20 80; do
 		tune energy-$w --scenario energy --objective energy=1,throttled=$w --features $features --generations 12 --population 24 --episodes 8
 		tune energy-awake-$w --scenario "$tmp/energy-awake.yaml" --objective energy=1,throttled=$w --from $tuned/energy-$w.json --features $features --generations 6 --spread 0.2 \
@@ -109,9 +109,7 @@ usage() {
 	for s in energy "$tmp/energy-awake.yaml"; do
 		files=()
 		for w in 5 10 20 80; do files+=(--checkpoint linear-$w="$tuned/$(basename $s .yaml)-$w.json"); done
-		play usage.csv energy joulesOfWork,throttledPart "$by" "$seeds" 2001 --scenario $s --policies round-robin,kube-scheduler,best-fit,most-allocated,peaks,greedy:energy,acdqn-energy "${files[@]}"
-		play usage.csv energy-network joulesOfWork,throttledPart,meanCost "$by" $sixty 2001 --scenario $s --objective energy=1,throttled=20 \
-			--policies linear-energy,kube-scheduler,acdqn-energy "${files[@]}"
+		play usage.csv energy joulesOfWork,throttledPart "$by" "$seeds" 2001 --scenario $s --policies round-robin,kube-scheduler,best-fit,most-allocated,peaks,greedy:energy,linear-energy "${files[@]}"
 	done
 	for s in traffic traffic-racks; do
 		play traffic.csv scenarios meanCost,latency,excess,unscheduled "$by" "$seeds" 2001 --scenario $s \
