@@ -110,6 +110,8 @@ usage() {
 		files=()
 		for w in 5 10 20 80; do files+=(--checkpoint linear-$w="$tuned/$(basename $s .yaml)-$w.json"); done
 		play usage.csv energy joulesOfWork,throttledPart "$by" "$seeds" 2001 --scenario $s --policies round-robin,kube-scheduler,best-fit,most-allocated,peaks,greedy:energy,linear-energy "${files[@]}"
+		play usage.csv energy-objective joulesOfWork,throttledPart,meanCost "$by" $sixty 2001 --scenario $s --objective energy=1,throttled=20 \
+			--policies kube-scheduler,linear-energy "${files[@]}"
 	done
 	for s in traffic traffic-racks; do
 		play traffic.csv scenarios meanCost,latency,excess,unscheduled "$by" "$seeds" 2001 --scenario $s \
