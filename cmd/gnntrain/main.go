@@ -64,7 +64,7 @@ func runFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "variant", Value: "gnn",
 			Usage: "`NAME`: gnn, dqn, or the actor-critics acgnn and acdqn; those that end in gnn hear of places"},
 		&ucli.StringSliceFlag{Name: "scenario", DefaultText: strings.Join(value.KindDefaults().Scenarios, ", "),
-			Usage: "learn on the clusters and workloads of the scenario of this `NAME`; may be repeated"},
+			Usage: "learn on the clusters and workloads of the scenario of this `NAME` or file; may be repeated"},
 		&ucli.StringFlag{Name: "trace", Usage: "learn on the nodes and pods of a `RECORD` (gnnsched record); " +
 			"the last two fifths of its time are for validation and test"},
 	}

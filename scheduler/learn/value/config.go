@@ -59,7 +59,7 @@ type Config struct {
 	SpreadMultiple float64 `json:"spreadMultiple"` // the same for pods with several devices, whose number varies more between traces
 	Factor         float64 `json:"factor"`         // GPUs that an episode's pods request, over the cluster's
 
-	Scenarios []string `json:"scenarios,omitempty"` // names of those that episodes are drawn from; of kinds alone
+	Scenarios []string `json:"scenarios,omitempty"` // names, patterns or files of those that episodes are drawn from; of kinds alone
 	Trace     string   `json:"trace,omitempty"`     // folder of a record to learn on instead; of kinds alone
 	Horizon   float64  `json:"horizon,omitempty"`   // placements over which waiting pods count, in pods that the cluster holds; of kinds alone
 
@@ -136,6 +136,9 @@ func OnlineConfig(k *checkpoint.Checkpoint) (Config, error) {
 		if err := json.Unmarshal(k.Manifest.Config, &c); err != nil {
 			return c, fmt.Errorf("training configuration in the checkpoint: %w", err)
 		}
+	}
+	if _, err := eval.ChooseScenarios(c.Scenarios, ""); err != nil { // a file of another machine
+		c.Scenarios = KindDefaults().Scenarios
 	}
 	a := k.Manifest.Architecture
 	c.Graph, c.Encoder, c.Head, c.Hidden, c.Features = a.Graph, a.Encoder, a.Head, a.Hidden, a.Features
@@ -214,12 +217,8 @@ func (c Config) validateKinds() error {
 		errs = append(errs,
 			fmt.Errorf("scenarios %v and horizon %v: name a scenario, and a horizon over 0 and at most 100", c.Scenarios, c.Horizon))
 	}
-	for _, name := range c.Scenarios {
-		if _, err := eval.Find(name); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	_, err := eval.ChooseScenarios(c.Scenarios, "")
+	return errors.Join(append(errs, err)...)
 }
 
 // Validate reports every value out of range.

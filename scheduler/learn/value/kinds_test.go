@@ -94,4 +94,10 @@ func TestKindConfig(t *testing.T) {
 			t.Errorf("%s is taken", text)
 		}
 	}
+	c, err := KindDefaults().Read("a.yaml", []byte("scenarios: [../../eval/scenarios/scarce8.yaml, jobs]"))
+	fatal.If(t, err)
+	task, err := newKindTask(c)
+	if err != nil || len(task.learn) != 2 {
+		t.Errorf("%+v, %v", task, err)
+	}
 }

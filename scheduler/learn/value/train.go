@@ -262,15 +262,10 @@ type kindTask struct {
 func newKindTask(c Config) (*kindTask, error) {
 	t := &kindTask{config: c}
 	if c.Trace == "" {
-		for _, name := range c.Scenarios {
-			s, err := eval.Find(name)
-			if err != nil {
-				return nil, err
-			}
-			t.learn = append(t.learn, s.Config)
-		}
+		all, err := eval.ChooseScenarios(c.Scenarios, "")
+		t.learn = each.Map(all, func(s eval.Scenario) sim.Config { return s.Config })
 		t.choose, t.judge = t.learn, t.learn
-		return t, nil
+		return t, err
 	}
 	r, err := eval.OfRecord(c.Trace, objective.Mix{{Term: objective.Waiting{}, Weight: 1}}, eval.ThreeParts)
 	if err != nil {
