@@ -35,7 +35,7 @@ const (
 	observe         = iota // write what the last step or reset wrote
 	step                   // one action for each environment
 	resetOn                // the next episode of each environment
-	resetTraining          // seed s stands for the episodes of gnntrain --seed s+1
+	resetTraining          // seed s stands for episodes s+1 of training, which no evaluation plays
 	resetEvaluation        // seeds of episodes, as gnnsched eval has them
 )
 

@@ -69,8 +69,8 @@ func gpuFiles(c *ucli.Context) (nodes string, pods []string, err error) {
 type candidate struct {
 	path string
 	*checkpoint.Checkpoint
-	job   map[string]any // the run's configuration without its seed
-	score float64        // by which networks are chosen; less is better
+	config map[string]any // the run's, without its seed
+	score  float64        // by which networks are chosen; less is better
 }
 
 func readCandidate(path string) (c candidate, err error) {
@@ -83,10 +83,10 @@ func readCandidate(path string) (c candidate, err error) {
 		return c, exit.New(exit.Usage, fmt.Errorf("%s: its manifest has no %s", path, value.HeldOutScore),
 			"train it again with this version's gnntrain")
 	}
-	if err := json.Unmarshal(c.Manifest.Config, &c.job); err != nil {
+	if err := json.Unmarshal(c.Manifest.Config, &c.config); err != nil {
 		return c, exit.New(exit.Usage, fmt.Errorf("%s: the configuration in its manifest: %w", path, err), "train it again with gnntrain")
 	}
-	delete(c.job, "seed")
+	delete(c.config, "seed")
 	c.score = score
 	return c, nil
 }
@@ -101,7 +101,7 @@ func pick(c *ucli.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(all) > 0 && !reflect.DeepEqual(next.job, all[0].job) {
+		if len(all) > 0 && !reflect.DeepEqual(next.config, all[0].config) {
 			return exit.New(exit.Usage, fmt.Errorf("%s and %s differ in more than the seed", all[0].path, path),
 				"name networks of one configuration")
 		}

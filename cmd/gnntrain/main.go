@@ -53,6 +53,11 @@ func dispatch(c *ucli.Context) error {
 		return exit.Usagef("unexpected argument %q", c.Args().First())
 	}
 	if c.Bool("online") {
+		for _, name := range strings.Fields("config seed iterations hidden-layers scenario trace start resume print-config") {
+			if c.IsSet(name) {
+				return exit.Usagef("--%s is for training in the simulator: leave it or --online out", name)
+			}
+		}
 		return learnOnline(c)
 	}
 	return trainKinds(c)
@@ -62,7 +67,7 @@ func dispatch(c *ucli.Context) error {
 func runFlags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: "variant", Value: "gnn",
-			Usage: "`NAME`: gnn, dqn, or the actor-critics acgnn and acdqn; those that end in gnn hear of places"},
+			Usage: "`NAME`: gnn, dqn, or the actor-critics acgnn and acdqn; those that end in gnn see how many free places nodes have for each kind"},
 		&ucli.StringSliceFlag{Name: "scenario", DefaultText: strings.Join(value.KindDefaults().Scenarios, ", "),
 			Usage: "learn on the clusters and workloads of the scenario of this `NAME` or file; may be repeated"},
 		&ucli.StringFlag{Name: "trace", Usage: "learn on the nodes and pods of a `RECORD` (gnnsched record); " +
@@ -137,7 +142,7 @@ func valueFlags() []ucli.Flag {
 
 func pickCommand() *ucli.Command {
 	return &ucli.Command{
-		Name: "pick", Usage: "take the best of several runs of one job with different seeds", ArgsUsage: "FILE FILE...",
+		Name: "pick", Usage: "take the best of several runs of one configuration with different seeds", ArgsUsage: "FILE FILE...",
 		Description: "The runs must differ in nothing but the seed. Each network was judged on the same held-out workloads when it\n" +
 			"was written; the one with the lowest score is copied to --out, with the typical pods beside it. The scores of all are printed.\n" +
 			"Those workloads also chose each run's network, so luck is in their scores.\n\n" +

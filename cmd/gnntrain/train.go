@@ -52,6 +52,7 @@ func train(c *ucli.Context, cfg value.Config) (err error) {
 	if c.NArg() > 0 {
 		return exit.Usagef("unexpected argument %q", c.Args().First())
 	}
+	graph := cfg.Graph
 	if cfg, err = configOf(c, cfg); err != nil {
 		return err
 	}
@@ -64,6 +65,13 @@ func train(c *ucli.Context, cfg value.Config) (err error) {
 		if t.Config, err = value.Resumed(t.Resume); err != nil {
 			return err
 		}
+		if c.IsSet("variant") && t.Config.Name() != cfg.Name() {
+			return exit.Usagef("--variant %s: the stored run is of %s; leave --variant out", cfg.Name(), t.Config.Name())
+		}
+	}
+	if got := cmp.Or(t.Config.Graph, checkpoint.GPUGraph); got != graph {
+		return exit.Usagef("the configuration is for the graph %s, this command for %s: gnntrain trains kinds, gnntrain gpu the graph gpu",
+			got, graph)
 	}
 	if c.Bool("print-config") {
 		return cli.Written(c)(yaml.Marshal(t.Config))
@@ -135,7 +143,7 @@ func run(c *ucli.Context, t *value.Trainer, f runFiles) (err error) {
 		}
 	}
 	if err := t.Check(); err != nil { // before anything is written
-		return exit.New(exit.Usage, err, "docs/how-to/train.md says what a run learns from")
+		return exit.New(exit.Usage, err, "see gnntrain --help; docs/how-to/train.md says what a run learns from")
 	}
 	if err := cli.Writable(f.out); err != nil {
 		return err
@@ -173,7 +181,7 @@ func learned(c *ucli.Context, t *value.Trainer, f runFiles, events *tensorboard.
 			return err
 		}
 		maps.Copy(best.Manifest.Training, figures)
-		judged = "judged on episodes that neither trained nor chose it: " + text + "\n"
+		judged = text + "\n"
 	}
 	if err := save(best); err != nil { // an earlier process may have found it
 		return err
@@ -199,7 +207,7 @@ func (f runFiles) open(c *ucli.Context, resume *value.State) (*tensorboard.Run, 
 	}
 	first := -1
 	if resume != nil {
-		first = resume.Iteration
+		first = resume.Step
 	}
 	events.Rewind(first)
 	return events, nil
@@ -235,7 +243,7 @@ func newReporter(c *ucli.Context, iterations int) *reporter {
 	return r
 }
 
-// progress shows how far the run is, the figures of its rounds and, if it scrolls, the best evaluation.
+// progress shows how far the run is, the figures of the last iteration and, if it scrolls, the best evaluation.
 func (r *reporter) progress(p value.Pace) {
 	r.last = p
 	best := "best " + cmp.Or(p.Best, "none yet")

@@ -41,7 +41,7 @@ type Head string
 // network. They differ in how the network learns.
 const (
 	// DQN chooses the candidate with the highest value: Q = value + score - mean score (dueling),
-	// learned by rollouts. On graphs of stars the score is how much a placement takes from the
+	// as its learner has it. On graphs of stars the score is how much a placement takes from the
 	// value, which is learned from what episodes or a scheduler's placements come to.
 	DQN Head = "dqn"
 	// ActorCritic has the policy's logits as scores, and a critic's value.

@@ -75,7 +75,7 @@ func linearLayers(prefix string) []Layer {
 }
 
 // A network is a list of layers. A checkpoint's architecture gives the list. Package infer runs
-// it forward in plain Go and follows it backward to explain a score; package torch trains it. None of them names a
+// it forward in plain Go and follows it backward to explain a score; package torch trains those on graphs of stars. None of them names a
 // layer, so that a new one is a line in a list here. A term that computes something else than these is also a case in each place that
 // interprets terms: Layer.params in this file, newProgram, term.add and tape.add in infer, Network.affine in torch, and the start values in
 // checkpoint.Random.

@@ -12,6 +12,8 @@
 //	candidate k_i = ReLU(A h_v + A' z_{zone(v)} + A" c + B p + E e_i)     e_i: candidate edge
 //	score     a_i = s · k_i
 //
+// A learner may have a value of the state, too, which nothing here reads.
+//
 // This is message passing with mean aggregation in the manner of GraphSAGE (Hamilton et al.
 // 2017) with one weight matrix a relation as in R-GCN (Schlichtkrull et al. 2018): groups to
 // nodes, nodes to cluster and zones, and back to the candidates. The MLP encoder is the same
@@ -30,9 +32,7 @@
 //	cluster  ψ   = O' ReLU(C u)                      H
 //	value    v   = φ · ψ
 //
-// The MLP encoder lacks the devices' messages; the linear encoder is v = n · x. See checkpoint.NodeLayers.
-//
-// A learner may give such a network a value of the state, which nothing here reads.
+// The MLP encoder lacks the devices' messages; the linear encoder is v = n · x.
 //
 // The inner loop, a row of x W, is also written in assembly for amd64 processors with AVX2 and FMA. A test compares the
 // two. The build tag purego leaves the assembly out.

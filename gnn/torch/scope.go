@@ -37,20 +37,6 @@ func (s *Scope) Drop() {
 	s.owned = s.owned[:0]
 }
 
-// Keep takes a tensor out of the scope: the caller owns it now and must drop it.
-func (s *Scope) Keep(t *Tensor) *Tensor {
-	for i := len(s.owned) - 1; i >= 0; i-- {
-		if s.owned[i] == t {
-			s.owned = append(s.owned[:i], s.owned[i+1:]...)
-			return t
-		}
-	}
-	if s.err == nil {
-		s.err = fmt.Errorf("torch: keep: the tensor is not the scope's")
-	}
-	return nil
-}
-
 // fail keeps the first error.
 func (s *Scope) fail(err error) {
 	if s.err == nil {

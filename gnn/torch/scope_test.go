@@ -86,7 +86,6 @@ func TestErrorsStayWithTheScope(t *testing.T) {
 		"one number of many":     {func(s *Scope) { s.Float(s.zeros(2)) }, "the tensor has the shape [2]"},
 		"float of int":           {func(s *Scope) { s.Float32s(s.Int64([]int64{1}, 1)) }, "read as float32"},
 		"backward without graph": {func(s *Scope) { s.Backward(s.zeros(1)) }, "backward"},
-		"keep another's":         {func(s *Scope) { s.Keep(&Tensor{}) }, "not the scope's"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := TensorCount()
@@ -117,20 +116,6 @@ func TestErrorsStayWithTheScope(t *testing.T) {
 			done(t, &other, before)
 		})
 	}
-}
-
-func TestKeep(t *testing.T) {
-	before := TensorCount()
-	var s Scope
-	kept := s.Keep(s.Add(s.zeros(2), s.Float32([]float32{3}, 1)))
-	done(t, &s, before+1)
-	var later Scope
-	if d := cmp.Diff([]float32{3, 3}, later.Float32s(kept)); d != "" {
-		t.Error(d)
-	}
-	kept.Drop()
-	kept.Drop() // harmless
-	done(t, &later, before)
 }
 
 func TestNoGradNestsAndRestores(t *testing.T) {

@@ -25,7 +25,7 @@ run() { # a network's name and a seed
 	*) job+=(--variant "$name") ;;
 	esac
 	if [ -n "$RESUME" ] && [ -e "$out.safetensors.state" ]; then
-		job=(--resume) # the state has the job
+		job=(--resume) # the state has the configuration
 	else
 		rm -f "$out".* "logs/$run/train.log"
 	fi

@@ -45,7 +45,7 @@ type Config struct {
 	Profile   config.KubeSchedulerProfile
 	Objective objective.Term
 	Clock     clock.PassiveClock // measures the durations of choices, and gives the start times of pods
-	Seed      uint64             // of the draws among equal nodes
+	Seed      uint64             // of the draws of policies and among equal nodes
 	Recording plugin.Recording   // if it has a book, choices have their decisions; the owner hands them to it
 }
 
@@ -76,7 +76,7 @@ func New(ctx context.Context, c Config) (*Cluster, error) {
 		return nil, fmt.Errorf("upstream's default profile: %w", err)
 	}
 	stock.Profiles[0].SchedulerName = stockName
-	sched, err := scheduler.New(ctx, c.Client, c.Shared, c.Dynamic,
+	sched, err := scheduler.New(plugin.WithSeed(ctx, c.Seed), c.Client, c.Shared, c.Dynamic,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }, // it has nothing to report
 		scheduler.WithProfiles([]config.KubeSchedulerProfile{c.Profile, stock.Profiles[0]}...),
 		scheduler.WithFrameworkOutOfTreeRegistry(plugin.RecordingRegistry(nil, c.Recording)),

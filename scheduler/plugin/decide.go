@@ -112,7 +112,8 @@ func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error)
 	if h.GPU { // also for those that need no typical pods: a wrong file is an error of the configuration
 		workload = args.Workload
 	}
-	p.active.store(&heuristicDecider{Heuristic: h})
+	seed, _ := ctx.Value(seedKey{}).(uint64)
+	p.active.store(&heuristicDecider{Heuristic: h, seed: seed})
 	if h.Kinds {
 		if p.arrivals, err = watchArrivals(p.handle, p.profile); err != nil {
 			return err

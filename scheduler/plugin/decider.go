@@ -1,6 +1,8 @@
 package plugin
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -111,6 +113,14 @@ type heuristicDecider struct {
 	heuristic.Heuristic
 	made    policy.Policy          // of this profile only; nil until the first decision
 	typical *fragmentation.Typical // for which it was made
+	seed    uint64                 // of its draws; 0: another one for each policy that is made
+}
+
+type seedKey struct{}
+
+// WithSeed returns a context in which policies that draw do so by a seed over 0, as replays want it.
+func WithSeed(ctx context.Context, seed uint64) context.Context {
+	return context.WithValue(ctx, seedKey{}, seed)
 }
 
 func (h *heuristicDecider) label() string { return "policy " + h.Name }
@@ -141,8 +151,8 @@ func (h *heuristicDecider) forget() { h.made = nil }
 // policy returns the policy for the view's typical pods.
 func (h *heuristicDecider) policy(v view) policy.Policy {
 	if h.made == nil || h.typical != v.typical {
-		// The seed differs after each restart, so that the draws of the last run are not repeated.
-		h.made, h.typical = h.New(policy.Setting{Seed: rand.Uint64(), Typical: v.typical}), v.typical
+		// Without a seed it differs after each restart, so that the draws of the last run are not repeated.
+		h.made, h.typical = h.New(policy.Setting{Seed: cmp.Or(h.seed, rand.Uint64()), Typical: v.typical}), v.typical
 	}
 	return h.made
 }

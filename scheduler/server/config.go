@@ -174,8 +174,8 @@ var simulated = map[string]string{
 var plain = strings.NewReplacer(":", "-", "=", "-", "+", "-")
 
 // ProfileNamed returns the profile that decides as the policy of a name does in gnnsched eval: one of ProfileNames, a heuristic that
-// heuristic.Find knows, NETWORK:OBJECTIVE, running:NETWORK or stock:FILE. The profile's scheduler name is the name, or
-// that of a network with a prefix or an objective in plain characters.
+// heuristic.Find knows, running:NETWORK or stock:FILE. The profile's scheduler name is the name, or that of a network with a prefix in
+// plain characters.
 func ProfileNamed(name string) (Profile, error) {
 	prefix, of, _ := strings.Cut(name, ":")
 	kind, _, _ := strings.Cut(prefix, "=")

@@ -46,7 +46,7 @@
 //
 // With Config.Usage the pods use what their models say, from the end of the fill on, and package meter measures
 // it. Terms of the objective about measured usage change only by measurements. StepOn's reward includes
-// those until the next decision; Cost, and so rollouts and rewards that go by the cost at later decisions, see
+// those until the next decision; Cost, and so clairvoyant policies, which go by the cost at later decisions, see
 // them as they come.
 //
 // # Traffic

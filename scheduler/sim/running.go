@@ -374,8 +374,7 @@ func (e *Env) misfit(m cluster.Move) cluster.Reason {
 const (
 	// evaluationEnd is the end of the evaluation's seeds: the first seed that it may not use.
 	evaluationEnd = 1 << 32
-	// maxTraining is the largest --seed of a training run. It keeps the seeds of the run's episodes below 2⁶²,
-	// the first one of the episodes that choose the best network.
+	// maxTraining is the largest --seed of a training run. It keeps the seeds of the run's episodes below 2⁶².
 	maxTraining = 1<<30 - 1
 )
 
@@ -388,7 +387,7 @@ func CheckTrainingSeed(seed uint64) error {
 	case seed == 0:
 		return fmt.Errorf("seed is 0: choose 1 to %d; the training episodes of seed 0 are episodes of the evaluation", maxTraining)
 	case seed > maxTraining:
-		return fmt.Errorf("seed is %d: choose 1 to %d; the training episodes of larger seeds are used to choose the best network",
+		return fmt.Errorf("seed is %d: choose 1 to %d; larger seeds have other uses",
 			seed, maxTraining)
 	}
 	return nil

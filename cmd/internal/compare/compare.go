@@ -78,6 +78,9 @@ func flags() []ucli.Flag {
 const blocks = 512
 
 func run(c *ucli.Context) error {
+	if err := checkFormat(c); err != nil {
+		return err
+	}
 	p, err := playerOf(c)
 	if err != nil {
 		return err
@@ -86,21 +89,25 @@ func run(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.report(c, &page); err != nil {
-		return err
-	}
-	return page.Write(c, nil)
-}
-
-// report plays everything, prints the figures, and puts them onto the page.
-func (p *player) report(c *ucli.Context, page *report.Run) error {
-	write, known := formats[c.String("output")]
-	if !known {
-		return exit.Usagef("--output %q: choose table, csv or json", c.String("output"))
-	}
-	log, closer, err := cli.Log(c, c.Command.Name, cli.OnTerminal())
+	printed, err := p.report(c, &page)
 	if err != nil {
 		return err
+	}
+	return errors.Join(printed, page.Write(c, nil))
+}
+
+func checkFormat(c *ucli.Context) error {
+	if formats[c.String("output")] == nil {
+		return exit.Usagef("--output %q: choose table, csv or json", c.String("output"))
+	}
+	return nil
+}
+
+// report plays everything, puts the figures onto the page, and prints them. printed is the error of that.
+func (p *player) report(c *ucli.Context, page *report.Run) (printed, err error) {
+	log, closer, err := cli.Log(c, c.Command.Name, cli.OnTerminal())
+	if err != nil {
+		return nil, err
 	}
 	defer closer.Close()
 	p.bar = cli.NewBar(c.App.ErrWriter, cli.OnTerminal(), log)
@@ -111,10 +118,10 @@ func (p *player) report(c *ucli.Context, page *report.Run) error {
 	r, err := p.result(c)
 	p.bar.Close()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.onto(page)
-	return write(c.App.Writer, r)
+	return formats[c.String("output")](c.App.Writer, r), nil
 }
 
 // result plays the profiles, on workers if there are some.

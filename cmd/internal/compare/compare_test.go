@@ -527,7 +527,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// Which seeds are drawn does not change a verdict, though a profile that draws among equal nodes places pods otherwise with each.
+// Which seeds are drawn does not change a verdict, though a profile that draws places pods otherwise with each. With the same seeds it draws
+// the same.
 // Every line fits the width of the terminal.
 func TestSeedsDoNotFlipVerdicts(t *testing.T) {
 	t.Setenv("COLUMNS", "80")
@@ -542,6 +543,9 @@ func TestSeedsDoNotFlipVerdicts(t *testing.T) {
 		}
 		if first == "" {
 			first = string(r.Verdicts[0].State)
+			if _, again, _ := execute(t, "--present", "round-robin", "--profile", "random", "--seed", seed, "-o", "json", dir); again != out {
+				t.Errorf("the same seeds give\n%s\nand\n%s", out, again)
+			}
 		}
 		if got := string(r.Verdicts[0].State); got != first {
 			t.Errorf("seed %s says %s, another one %s: %s", seed, got, first, r.Verdicts[0].Text)

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -28,7 +29,7 @@ type Episodes struct {
 // Report plays the episodes with the autoscalers of the flags, prints the figures, and puts them onto the page.
 func (e Episodes) Report(c *ucli.Context, page *report.Run) error {
 	all, err := settings(c)
-	if err != nil {
+	if err = errors.Join(checkFormat(c), err); err != nil {
 		return err
 	}
 	if !c.IsSet("nodepools") {
@@ -41,7 +42,7 @@ func (e Episodes) Report(c *ucli.Context, page *report.Run) error {
 		return err
 	}
 	p.scenario, p.sources, p.config.Objective = e.Scenario, e.Sources, objective.Balance{}
-	return p.report(c, page)
+	return errors.Join(p.report(c, page))
 }
 
 // poolsOf returns NodePools of machines on demand: one for each set of labels and taints that nodes have, of any type and in any zone.

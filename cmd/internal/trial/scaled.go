@@ -33,7 +33,7 @@ func scaledFlags() []ucli.Flag {
 
 // runScaled plays the episodes with autoscalers, as gnnsched compare plays a record.
 func runScaled(c *ucli.Context) error {
-	err := refuse(c, "--%s is for the simulator's nodes and measures; with --autoscaler, the price decides: leave one of them out",
+	err := refuse(c, "--%s does not go with --autoscaler: leave one of them out",
 		"live", "objective", "threshold", "all", "metrics", "from", "workers")
 	if err != nil {
 		return err
@@ -51,6 +51,10 @@ func runScaled(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
+	if f := c.String("output"); len(e.scenarios) > 1 && f != "table" {
+		return exit.Usagef("-o %s prints one scenario at a time with --autoscaler; name one", f)
+	}
+	var all []compare.Episodes
 	for _, s := range e.scenarios {
 		x := compare.Episodes{Scenario: s, Seeds: e.seeds}
 		for _, k := range contenders {
@@ -59,6 +63,9 @@ func runScaled(c *ucli.Context) error {
 		if x.Sources, err = episodes(c, s, e.seeds); err != nil {
 			return exit.New(exit.Usage, fmt.Errorf("scenario %s: %w", s.Name, err), "docs/how-to/cost.md says what becomes of a scenario")
 		}
+		all = append(all, x)
+	}
+	for _, x := range all {
 		if err := x.Report(c, &run); err != nil {
 			return err
 		}
@@ -96,7 +103,7 @@ func episodes(c *ucli.Context, s eval.Scenario, seeds []uint64) (out []replay.So
 }
 
 // episode returns the nodes and pods of a seed's episode, with so many seconds in a unit of its time. Pods of a Deployment are of its
-// ReplicaSet, which takes them away. An only one that leaves, and those of a trace, are of Jobs: they run for their lifetime.
+// ReplicaSet, which takes them away. A Deployment's only pod, if it leaves, and those of a trace, are of Jobs: they run for their lifetime.
 func episode(s eval.Scenario, env *sim.Env, seed uint64, seconds float64) (e replay.Source, err error) {
 	if err := env.Reset(seed); err != nil {
 		return e, err

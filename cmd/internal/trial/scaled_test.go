@@ -70,16 +70,16 @@ func TestScaled(t *testing.T) {
 
 func TestScaledRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
-		"--live is for the simulator's":              {"--autoscaler", "none", "--live"},
-		"--objective is for the simulator's":         {"--autoscaler", "none", "--objective", "pack"},
-		"--threshold is for the simulator's":         {"--autoscaler", "none", "--threshold", "gnn.cost < 1"},
-		"--from is for the simulator's":              {"--autoscaler", "none", "--from", "r.json"},
+		"--live does not go with --autoscaler":       {"--autoscaler", "none", "--live"},
+		"--objective does not go with --autoscaler":  {"--autoscaler", "none", "--objective", "pack"},
+		"--threshold does not go with --autoscaler":  {"--autoscaler", "none", "--threshold", "gnn.cost < 1"},
+		"--from does not go with --autoscaler":       {"--autoscaler", "none", "--from", "r.json"},
 		"--nodepools goes with --autoscaler only":    {"--nodepools", "pools.yaml"},
 		"--unit goes with --autoscaler only":         {"--unit", "10s"},
 		"its unit of time is 15 s; leave --unit out": {"--autoscaler", "none", "--scenario", "blind", "--unit", "10s"},
 		"first-fit:fgd has no profile":               {"--autoscaler", "none", "--policies", "first-fit:fgd"},
 		"most-allocated, ":                           {"--autoscaler", "none", "--policies", "clairvoyant:gnn"},
-		"--workers is for the simulator's":           {"--autoscaler", "none", "--workers", "2"},
+		"--workers does not go with --autoscaler":    {"--autoscaler", "none", "--workers", "2"},
 		"--unit 25h0m0s is not":                      {"--autoscaler", "none", "--unit", "25h"},
 		"mig is for":                                 {"--autoscaler", "none", "--scenario", "mig-uniform"},
 		"when their work is done":                    {"--autoscaler", "none", "--scenario", "energy"},

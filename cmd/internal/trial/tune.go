@@ -61,8 +61,7 @@ func tuneLinearCommand(version string) *ucli.Command {
 			"   gnnsched tune linear                                       # minutes; writes linear.json\n" +
 			"   gnnsched tune linear --scenario my.yaml --out my.json\n" +
 			"   gnnsched tune linear --from linear --scenario my.yaml      # start from weights built into the program\n" +
-			"   gnnsched eval --checkpoint my=my.json                      # judge the weights\n" +
-			"   gnntrain --teacher my.json                                 # train a network to imitate them",
+			"   gnnsched eval --checkpoint my=my.json                      # judge the weights",
 		Flags: tuningFlags("linear.json",
 			&ucli.StringFlag{Name: "from", Value: cem.FromZero, Usage: "`WEIGHTS` to start from: " + cem.FromZero +
 				", a name built into the program (" + strings.Join(linear.TunedNames(), ", ") + "), or a .json file"},

@@ -237,8 +237,8 @@ func newLearner(c Config, start *checkpoint.Checkpoint) (*learner, error) {
 
 // losses are means over updates.
 type losses struct {
-	value float64 // mean squared error of v, in devices²
-	actor float64 // cross-entropy against the teacher, or divergence from the Boltzmann distribution of the values
+	value float64 // mean squared error of v, in devices², or of logarithms of what waits
+	actor float64 // cross-entropy against the teacher, divergence from the Boltzmann distribution of the values, or priceLoss
 	norm  float64 // of the gradient, before it was limited
 }
 

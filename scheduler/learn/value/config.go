@@ -26,7 +26,7 @@ import (
 // Config holds every hyperparameter of a training. The zero value is not valid;
 // start from Defaults or KindDefaults. Its JSON form is stored in the checkpoint, and is the form of a YAML file.
 type Config struct {
-	Graph   checkpoint.Graph   `json:"graph,omitempty"` // kinds: kinds of pods; none: GPU clusters
+	Graph   checkpoint.Graph   `json:"graph,omitempty"` // kinds: kinds of pods; gpu or none: GPU clusters
 	Encoder checkpoint.Encoder `json:"encoder"`         // gnn, mlp or linear
 	Head    checkpoint.Head    `json:"head"`            // dqn (greedy on the value) or actor-critic
 	Hidden  int                `json:"hidden"`          // width of embeddings
@@ -40,7 +40,7 @@ type Config struct {
 	Updates    int `json:"updates"`    // steps of the optimiser in an iteration
 	Remember   int `json:"remember"`   // latest episodes, from which updates draw
 
-	Imitation   int     `json:"imitation"`   // iterations at first in which FGD plays
+	Imitation   int     `json:"imitation"`   // iterations at first in which a rule plays: FGD, and linear for kinds
 	Exploration float64 `json:"exploration"` // largest share of random placements in these iterations; each episode draws its own
 	Disturbed   float64 `json:"disturbed"`   // share of the later episodes that start with random placements; see episode
 
@@ -70,7 +70,7 @@ type Config struct {
 // Defaults returns the values of fields that a configuration leaves out.
 func Defaults() Config {
 	return Config{
-		Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 64, Seed: 1,
+		Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 64, Seed: 1,
 		Iterations: 60, Episodes: 4, Updates: 500, Remember: 120,
 		Imitation: 3, Exploration: 0.3,
 		SnapshotEvery: 80, SnapshotNodes: 200, Placements: 32,
@@ -213,9 +213,12 @@ func (c Config) validateKinds() error {
 		return nil
 	}
 	var errs []error
-	if len(c.Scenarios) == 0 || !(c.Horizon > 0 && c.Horizon <= 100) {
+	if len(c.Scenarios) == 0 && c.Trace == "" || !(c.Horizon > 0 && c.Horizon <= 100) {
 		errs = append(errs,
 			fmt.Errorf("scenarios %v and horizon %v: name a scenario, and a horizon over 0 and at most 100", c.Scenarios, c.Horizon))
+	}
+	if c.Trace != "" {
+		return errors.Join(errs...)
 	}
 	_, err := eval.ChooseScenarios(c.Scenarios, "")
 	return errors.Join(append(errs, err)...)

@@ -196,7 +196,7 @@ func (t *Trainer) save() error {
 	if err != nil {
 		return err
 	}
-	s := State{Stored: config, Iteration: t.iteration, Elapsed: t.elapsed(), Result: t.bestScore}
+	s := State{Stored: config, Step: t.iteration, Elapsed: t.elapsed(), Result: t.bestScore}
 	if t.best != nil {
 		var b bytes.Buffer
 		if err := t.best.Write(&b); err != nil {
@@ -222,7 +222,7 @@ func (t *Trainer) restore(s *State, config []byte) (err error) {
 		}
 		t.bestScore = s.Result
 	}
-	t.iteration, t.before = s.Iteration, s.Elapsed
+	t.iteration, t.before = s.Step, s.Elapsed
 	if err := t.agent.restore(s.read); err != nil {
 		return fmt.Errorf("stored run: %w", err)
 	}
@@ -286,11 +286,11 @@ type average struct{ n, sum, last float64 }
 // State is a training run between two iterations, from which a stopped run continues. It is the first value of a state file; those of the
 // run's agent follow.
 type State struct {
-	Stored    []byte // the configuration as JSON
-	Iteration int
-	Elapsed   time.Duration
-	Best      []byte     // checkpoint file; empty if there is none yet
-	Result    Evaluation // of the best
+	Stored  []byte // the configuration as JSON
+	Step    int    // iterations so far; state files call it so
+	Elapsed time.Duration
+	Best    []byte     // checkpoint file; empty if there is none yet
+	Result  Evaluation // of the best
 
 	path string // of the file
 }

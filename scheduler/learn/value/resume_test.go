@@ -99,8 +99,8 @@ func stopped(t *testing.T, c Config, iteration int) string {
 	if _, _, err := tr.Train(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if s := load(t, path); s.Iteration != iteration {
-		t.Fatalf("stopped after %d iterations, want %d", s.Iteration, iteration)
+	if s := load(t, path); s.Step != iteration {
+		t.Fatalf("stopped after %d iterations, want %d", s.Step, iteration)
 	}
 	return path
 }

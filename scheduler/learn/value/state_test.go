@@ -32,7 +32,7 @@ func FuzzDecodeState(f *testing.F) {
 		{Weights: map[string][]float32{"a": {1, 2}}, Source: []byte("pcg:"), Steps: []struct{ Reward float64 }{{1}, {2}}, Full: true},
 	} {
 		path := filepath.Join(f.TempDir(), "state")
-		fatal.If(f, writeFile(path, State{Stored: []byte("{}"), Iteration: 7, Elapsed: time.Minute, Best: []byte("best")}, x))
+		fatal.If(f, writeFile(path, State{Stored: []byte("{}"), Step: 7, Elapsed: time.Minute, Best: []byte("best")}, x))
 		b, err := os.ReadFile(path)
 		fatal.If(f, err)
 		f.Add(b)
@@ -62,9 +62,9 @@ func same(a, b any) string {
 // A state file without the agent's values, such as an earlier version's, says so.
 func TestIncompleteState(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	fatal.If(t, writeFile(path, State{Iteration: 7}))
+	fatal.If(t, writeFile(path, State{Step: 7}))
 	s, err := LoadState(path)
-	if err != nil || s.Iteration != 7 {
+	if err != nil || s.Step != 7 {
 		t.Fatal(s, err)
 	}
 	if err := s.read(&stored{}); err == nil || !strings.Contains(err.Error(), "another version") {

@@ -67,7 +67,7 @@ const (
 	tagNorm         = "losses/gradient_norm" // before it was limited
 )
 
-// Trainer runs the training on a family of workloads. The fields are set before Train, which is called
+// Trainer runs the training on a family of workloads, on scenarios or on a record. The fields are set before Train, which is called
 // once.
 type Trainer struct {
 	Config Config
@@ -228,7 +228,7 @@ func (c *gpuTask) compare(reached [][]float64) score {
 	return s
 }
 
-// describe returns the figures of the last iteration in words: the mean figure of its episodes, and mean losses, in devices² and nats.
+// describe returns the figures of the last iteration in words: the mean figure of its episodes, and mean losses.
 func (t *Trainer) describe() string {
 	tag, text := t.task.figure()
 	out := fmt.Sprintf(text+", loss %.4f", 100*t.figures.Last(tag), t.figures.Last(tagValueLoss))
@@ -253,7 +253,7 @@ func parallel(n int, do func(i int) error) error {
 type kindTask struct {
 	config        Config
 	learn, choose []sim.Config // episodes to learn on, and to choose the best network on
-	judge         []sim.Config // episodes to judge that network on
+	judge         []sim.Config // episodes to judge that network on, with other seeds
 	record        *eval.Recorded
 	price         []float64 // what waits in each episode to choose on under the rule price
 }
@@ -367,8 +367,9 @@ func (c *kindTask) evaluate(net *infer.Network) (Evaluation, error) {
 // judged are the rules that Judge plays beside a network.
 var judged = []string{"price", "linear", "kube-scheduler"}
 
-// Judge plays episodes that neither trained a network on the graph of kinds nor chose it with the network and with rules. It returns what
-// waits under each, in words, and for the network's manifest as shares of the cluster. The run must be over.
+// Judge plays episodes that neither trained a network on the graph of kinds nor chose it with the network and with rules; of a record that
+// is too short for three parts, episodes of the part that chose it. It returns what waits under each, in words, and for the network's
+// manifest as shares of the cluster. The run must be over.
 func (t *Trainer) Judge(c *checkpoint.Checkpoint) (text string, figures map[string]float64, err error) {
 	net, err := ready(c)
 	if err != nil {
@@ -383,7 +384,11 @@ func (t *Trainer) Judge(c *checkpoint.Checkpoint) (text string, figures map[stri
 	if text, err = of("", func() (policy.Policy, error) { return learningPolicy(net)(policy.Setting{}), nil }); err != nil {
 		return "", nil, err
 	}
-	text += " of the cluster waits"
+	on := "episodes that neither trained nor chose it"
+	if r := t.kinds.record; r != nil && r.Choose == nil {
+		on = "other episodes of the blocks that chose it"
+	}
+	text = "judged on " + on + ": " + text + " of the cluster waits"
 	for _, name := range judged {
 		under, err := of("."+name, func() (policy.Policy, error) { return ruled(name) })
 		if err != nil {

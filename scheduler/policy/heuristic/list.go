@@ -286,7 +286,7 @@ type Heuristic struct {
 	TypicalPods bool
 	// Kinds marks heuristics that need cluster.Snapshot.Demand. A scheduler must count its pods for them.
 	Kinds bool
-	// Network names the shipped network that the policy runs; empty for none. A scheduler begins with the
+	// Network names the shipped network for GPUs that the policy runs; empty for none. A scheduler begins with the
 	// typical pods of its training.
 	Network string
 	// RandomTies marks heuristics that choose at random among tied best nodes, as kube-scheduler
@@ -324,8 +324,8 @@ var (
 
 // balanceFamily is what sets prices of room, with a weight on balance, such as "balance+gnn:0.5".
 var balanceFamily = family{prefix: balancePrefix, parameter: "POLICY:WEIGHT",
-	about: "price, gnn, dqn, acgnn or acdqn, where of placements whose costs differ by less than WEIGHT percent of a node linear decides " +
-		"(without it 0.015), so that nodes are more even and more pods wait, such as balance+gnn:0.5",
+	about: "POLICY (price, gnn, dqn, acgnn or acdqn) with more weight on balance: among placements whose costs differ by less than WEIGHT " +
+		"percent of a node, linear chooses; usual is 0.015, and more is more even and lets more pods wait, such as balance+gnn:0.5",
 	make: balanced}
 
 const balancePrefix = "balance+"
@@ -338,7 +338,11 @@ func balanced(parameter string) (Heuristic, error) {
 	if err != nil {
 		return Heuristic{}, err
 	}
-	full, priced := balancePrefix+parameter, price.New
+	full := balancePrefix + parameter
+	priced := func(policy.Setting) policy.Policy { return supply.New(full, &byArrivals{}) }
+	if known := append(checkpoint.ShippedFor(checkpoint.KindsGraph), price.Name); !slices.Contains(known, name) {
+		return Heuristic{}, fmt.Errorf("%s%s: %w", balancePrefix, parameter, choice.Unknown("policy", name, known))
+	}
 	if name != price.Name {
 		net, err := shippedOn(checkpoint.KindsGraph, name)
 		if err != nil {

@@ -50,7 +50,7 @@ var Docs = slices.Concat(loadDocs, []string{
 	"decrease of the objective energy by the placement, times nodes, without GPUs",
 	"log2(watts of a core at full load / mean over the available nodes), within ±4",
 	"watts · 5 (used / allocatable CPU of the available nodes - 0.4)",
-	"watts · log2(CPU that the pod is expected to use / requested), within ±2 before the product",
+	"watts · log2(CPU that the pod is expected to use / requested), the logarithm within ±2",
 	"1 if the placement wakes the machine, else 0",
 	"10 times what is over 0.8 of the used fraction of CPU after placement",
 })

@@ -41,7 +41,7 @@ func New(name string, net *infer.Network, typical *fragmentation.Typical) Policy
 	case net.ValuesNodes():
 		return newGPU(name, net, typical)
 	}
-	return newGraph(name, net, typical)
+	return newGraph(name, net)
 }
 
 // kindPolicy scores with prices of a network on the graph of kinds. The devices are those that cluster.Node.ChooseDevices chooses.
@@ -69,9 +69,8 @@ type graphPolicy struct {
 	last    *graph.Graph // of the last Score
 }
 
-func newGraph(name string, net *infer.Network, typical *fragmentation.Typical) *graphPolicy {
-	l := &graphPolicy{name: name, encoder: encode.New(net.Layout()), session: net.NewSession()}
-	return l
+func newGraph(name string, net *infer.Network) *graphPolicy {
+	return &graphPolicy{name: name, encoder: encode.New(net.Layout()), session: net.NewSession()}
 }
 
 // Devices implements policy.DeviceChooser.

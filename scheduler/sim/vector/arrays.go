@@ -421,7 +421,7 @@ func (w *world) encode() {
 	w.encoded = w.decision
 }
 
-// rows returns the numbers of the environment's rows. Those of groups and paths are known once the decision is encoded.
+// rows returns the numbers of the environment's rows. Those of groups are known once the decision is encoded.
 func (w *world) rows(encoded bool) Counts {
 	c := Counts{Candidates: len(w.mask), Nodes: 1, Zones: 1}
 	if w.over {
