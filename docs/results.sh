@@ -248,8 +248,7 @@ curves() { # of the runs whose logs make train left
 	local log run
 	for log in logs/*-[0-9]*/train.log; do
 		run=$(basename "$(dirname "$log")")
-		sed -nE "s/^[a-z]+ ([0-9]+) of [0-9]+: held-out cost [0-9.]+, over time ([0-9.]+), .*/curves,${run%-*},$run,,over time,\1,\2,,,,/p
-			s/^[a-z]+ ([0-9]+) of [0-9]+: held-out GPU allocation [0-9.]+%, \+?([-0-9.]+) points .*/curves,${run%-*},$run,,points over FGD,\1,\2,,,,/p
+		sed -nE "s/^[a-z]+ ([0-9]+) of [0-9]+: held-out GPU allocation [0-9.]+%, \+?([-0-9.]+) points .*/curves,${run%-*},$run,,points over FGD,\1,\2,,,,/p
 			s/^[a-z]+ ([0-9]+) of [0-9]+: held-out waiting [0-9.]+% of the cluster, ([0-9.]+) times .*/curves,${run%-*},$run,,waiting over price,\1,\2,,,,/p" "$log"
 	done | keep learning.csv curves 'make train && make learning-curves' "see the run's number"
 }

@@ -80,7 +80,7 @@ func Defaults() Config {
 	}
 }
 
-// variants are the networks on the graph of kinds. Those whose name ends in gnn hear of places.
+// variants are the networks on the graph of kinds. Those whose name ends in gnn see places.
 var variants = map[string]struct {
 	encoder checkpoint.Encoder
 	head    checkpoint.Head

@@ -57,18 +57,6 @@ type Pace struct {
 	Best                  string        // the best evaluation so far; empty for none
 }
 
-// course is how far a run is.
-type course struct {
-	agent     *agent
-	iteration int
-
-	start     time.Time
-	before    time.Duration // that earlier processes took
-	from      int           // iteration that this process began with
-	best      *checkpoint.Checkpoint
-	bestScore Evaluation
-}
-
 // Train plays and learns in turn until the iterations are done or ctx ends, and returns the network that is best on the held-out episodes.
 // When ctx ends early, Train completes the iteration, saves the state, evaluates if it has not yet, and returns the best network so far
 // with ctx's error.

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -79,7 +80,14 @@ type Trainer struct {
 	task    task
 	kinds   *kindTask // the task, on the graph of kinds
 	figures figures
-	course
+
+	agent     *agent
+	iteration int           // that comes next, from 0
+	from      int           // iteration that this process began with
+	start     time.Time     // of this process
+	before    time.Duration // that earlier processes took
+	best      *checkpoint.Checkpoint
+	bestScore Evaluation
 }
 
 // gpuTask is episodes on GPU clusters with workloads of a family.

@@ -322,7 +322,7 @@ var (
 	}
 )
 
-// balanceFamily is what sets prices of room, with a weight on balance, such as "balance+gnn:0.5".
+// balanceFamily is the policies that price room, with a weight on balance, such as "balance+gnn:0.5".
 var balanceFamily = family{prefix: balancePrefix, parameter: "POLICY:WEIGHT",
 	about: "POLICY (price, gnn, dqn, acgnn or acdqn) with more weight on balance: among placements whose costs differ by less than WEIGHT " +
 		"percent of a node, linear chooses; usual is 0.015, and more is more even and lets more pods wait, such as balance+gnn:0.5",
