@@ -235,7 +235,7 @@ func (r runRequest) contender(name string) (eval.Contender, error) {
 			weights[i] = w
 		}
 		own, err := linear.New(ownWeights, weights)
-		return eval.Contender{Name: ownWeights, New: func(policy.Setting) policy.Policy { return own }}, err
+		return eval.Contender{Name: ownWeights, New: func(policy.Setting) policy.Policy { return own.Named(ownWeights) }}, err
 	}
 	if o := sandboxOptions(); !slices.Contains(o.Policies, name) && !slices.Contains(o.GPUPolicies, name) {
 		return eval.Contender{}, choice.Unknown("policy", name, slices.Concat(o.Policies, o.GPUPolicies))

@@ -240,12 +240,12 @@ func splitArgument(argument string) (name, path string) {
 	return strings.TrimSuffix(filepath.Base(argument), filepath.Ext(argument)), argument
 }
 
-// weights reads a linear policy. Episodes can share it: it keeps nothing from one to the next.
+// weights reads a linear policy.
 func weights(name, path string) (eval.Contender, error) {
 	w, err := linear.Load(path)
 	switch {
 	case err == nil:
-		return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return w }}, nil
+		return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return w.Named(w.Name()) }}, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return eval.Contender{}, exit.New(exit.Checkpoint, fmt.Errorf("load weights: %w", err),
 			"write the file with gnnsched tune, or correct its path")

@@ -170,7 +170,8 @@ func linearFrom(file string) (Heuristic, error) {
 		return Heuristic{}, err
 	}
 	p := loaded.Named(FromWeights(file))
-	return Heuristic{Name: p.Name(), About: "a weighted sum of hand-made features, with the weights of a file", New: fixed(p)}, nil
+	return Heuristic{Name: p.Name(), About: "a weighted sum of hand-made features, with the weights of a file",
+		New: func(policy.Setting) policy.Policy { return p.Named(p.Name()) }}, nil
 }
 
 // FromWeights returns the name for Find of the linear policy with the weights in a file.

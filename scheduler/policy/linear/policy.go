@@ -10,7 +10,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
@@ -76,9 +75,9 @@ func Reached(feature int, from, needed float64) (to float64, can bool) {
 type Policy struct {
 	name    string
 	weights []float64
-	changes *changes             // of the weights, by the state of the cluster; nil for none
-	Tuning  *Tuning              // how the weights were tuned; nil if unknown
-	last    atomic.Pointer[view] // of the last Score; atomic because episodes that run in parallel share tuned weights
+	changes *changes // of the weights, by the state of the cluster; nil for none
+	Tuning  *Tuning  // how the weights were tuned; nil if unknown
+	last    view     // of the last Score
 }
 
 // mostWeight bounds the weights, so that no score overflows. Only their ratios matter.
@@ -99,7 +98,7 @@ func New(name string, weights []float64) (*Policy, error) {
 	return &Policy{name: name, weights: weights}, nil
 }
 
-// Named returns the policy with another name.
+// Named returns another policy with the same weights.
 func (l *Policy) Named(name string) *Policy {
 	return &Policy{name: name, weights: l.weights, changes: l.changes, Tuning: l.Tuning}
 }
@@ -124,7 +123,9 @@ func (l *Policy) Name() string { return l.name }
 
 // Score implements policy.Policy.
 func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
-	f := view{loads: newLoads(s.Nodes, pod, largest(s)), weights: l.weights}
+	f := &l.last
+	f.loads.look(s.Nodes, pod)
+	f.weights, f.zones, f.usage, f.machines = l.weights, nil, nil, nil
 	if l.weights[zonesFeature] != 0 {
 		f.zones = newZoneView(s, pod.Requests.Counted())
 	}
@@ -137,13 +138,12 @@ func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	if l.changes != nil {
 		f.weights = l.changes.of(l.weights, f.state(s, len(candidates)))
 	}
-	l.last.Store(&f)
 	x, weights := make([]float64, len(Features)), f.weights
 	for len(weights) > 0 && weights[len(weights)-1] == 0 {
 		weights = weights[:len(weights)-1]
 	}
 	for i, v := range candidates {
-		f.features(s.Nodes[v], x)
+		f.features(s, v, x)
 		var sum float64
 		for j, w := range weights {
 			sum += w * x[j]
@@ -155,12 +155,12 @@ func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 
 // Reading implements policy.Reader.
 func (l *Policy) Reading(s *cluster.Snapshot, _ *cluster.Pod, candidates []int32, i int) *policy.Reading {
-	last := l.last.Load()
-	if last == nil {
+	last := &l.last
+	if int(candidates[i]) >= len(last.rows) {
 		return nil
 	}
 	x := make([]float64, len(Features))
-	last.features(s.Nodes[candidates[i]], x)
+	last.features(s, candidates[i], x)
 	r := &policy.Reading{Kind: policy.LinearReading, Features: make([]float32, len(x)), Weights: make([]float32, len(x))}
 	for j := range x {
 		r.Features[j], r.Weights[j] = float32(x[j]), float32(last.weights[j])
@@ -177,25 +177,18 @@ type view struct {
 	machines *machineView // nil if no feature of machines has a weight
 }
 
-// largest returns the most CPU and memory that one pod on an available node requests.
-func largest(s *cluster.Snapshot) (out cluster.Resources) {
-	for _, n := range s.Nodes {
-		if !n.Available() {
-			continue
-		}
-		for _, g := range n.Groups {
-			out.MilliCPU, out.Memory = max(out.MilliCPU, g.Each.MilliCPU), max(out.Memory, g.Each.Memory)
-		}
+// features writes the features of the node of a row to x, which is 0, in the order of Features.
+func (f *view) features(s *cluster.Snapshot, v int32, x []float64) {
+	f.loads.features(v, x)
+	if f.zones != nil {
+		x[zonesFeature] = f.zones.gainOf(s.Nodes[v].Zone)
 	}
-	return out
-}
-
-// features writes the features of a candidate to x, in the order of Features.
-func (f *view) features(n *cluster.Node, x []float64) {
-	f.loads.features(n, x)
-	x[zonesFeature] = f.zones.gainOf(n.Zone)
-	f.usage.features(n, x[firstUsageFeature:energyFeature])
-	f.machines.features(n, x[energyFeature:])
+	if f.usage != nil {
+		f.usage.features(s.Nodes[v], x[firstUsageFeature:energyFeature])
+	}
+	if f.machines != nil {
+		f.machines.features(s.Nodes[v], x[energyFeature:])
+	}
 }
 
 // usageView holds what the available nodes use, by dimension, and what the pod is expected to use.
@@ -226,13 +219,9 @@ func newUsageView(s *cluster.Snapshot, pod *cluster.Pod) *usageView {
 	return v
 }
 
-// features writes the features of a candidate that are about usage, in the order of UsageFeatures. All are 0 without
-// a view.
+// features writes the features of a candidate that are about usage, in the order of UsageFeatures.
 func (v *usageView) features(n *cluster.Node, x []float64) {
 	clear(x)
-	if v == nil {
-		return
-	}
 	for d := range v.used {
 		capacity := n.Capacity(cluster.Dimension(d))
 		if capacity <= 0 {
@@ -295,11 +284,8 @@ func (z *zoneView) computeGains(r cluster.Resources, nodes float64) {
 	}
 }
 
-// gainOf returns the gain of the zone of a name; 0 for a nil view and for nodes without a zone.
+// gainOf returns the gain of the zone of a name; 0 for nodes without a zone.
 func (z *zoneView) gainOf(name string) float64 {
-	if z == nil {
-		return 0
-	}
 	if row, known := z.rows[name]; known {
 		return z.gain[row]
 	}
@@ -332,10 +318,10 @@ func newMachineView(s *cluster.Snapshot, pod *cluster.Pod) *machineView {
 	}
 }
 
-// features writes the features of a candidate, in the order of machineFeatures. All are 0 without a view.
+// features writes the features of a candidate, in the order of machineFeatures.
 func (v *machineView) features(n *cluster.Node, x []float64) {
 	clear(x)
-	if v == nil || v.meanFull == 0 {
+	if v.meanFull == 0 {
 		return
 	}
 	m, milliCPU := cluster.MachinePower(n), float64(n.Allocatable.MilliCPU)

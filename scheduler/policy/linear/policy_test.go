@@ -24,9 +24,10 @@ func TestFeatures(t *testing.T) {
 	empty := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 24000, Memory: 24 << 30, Pods: 10}}
 	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000, Memory: 1 << 30, Pods: 1}}
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{busy, empty}}
-	view := view{loads: newLoads(s.Nodes, pod, largest(s))}
+	var view view
+	view.look(s.Nodes, pod)
 	x := make([]float64, len(Features))
-	view.features(busy, x)
+	view.features(s, 0, x)
 	for name, want := range map[string]float64{
 		"balance": -2 * (0.375 - 0.25 + 0.1875 - 0.125), // both deviations grow by half
 		"used":    (0.75 + 0.375) / 2,
@@ -44,7 +45,7 @@ func TestFeatures(t *testing.T) {
 			}
 		}
 	}
-	if view.features(empty, x); x[7] != 1 || math.Abs(x[8]-math.Log2(1.5)) > 1e-12 {
+	if view.features(s, 1, x); x[7] != 1 || math.Abs(x[8]-math.Log2(1.5)) > 1e-12 {
 		t.Errorf("the empty node: %v", x)
 	}
 }
@@ -80,9 +81,39 @@ func TestEnergyFeature(t *testing.T) {
 	if math.Abs(x[5]-2) > 1e-9 || x[4] != 0 {
 		t.Errorf("a machine that is used in full: %v", x)
 	}
-	if (*machineView)(nil).features(asleep, x); Features[energyFeature] != "energy" || slices.Max(x) != 0 {
-		t.Error("the features are not where they should be")
-	}
+}
+
+// Whatever has changed since the last decision, scores are those of a policy that sees the nodes for the first time.
+func TestKeepsNothingStale(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		amount := func(label string) cluster.Resources {
+			return cluster.Resources{MilliCPU: rapid.Int64Range(0, 5000).Draw(t, label+" cpu"), Memory: rapid.Int64Range(0, 9).Draw(t, label+" memory") << 29, Pods: 1}
+		}
+		node := func() *cluster.Node {
+			return &cluster.Node{Version: cluster.NextVersion(), Unschedulable: rapid.Bool().Draw(t, "cordoned"),
+				Allocatable: cluster.Resources{MilliCPU: 4000 * rapid.Int64Range(0, 3).Draw(t, "offers"), Memory: 8 << 30, Pods: 10}}
+		}
+		s, kept := &cluster.Snapshot{Nodes: []*cluster.Node{node(), node()}}, Rule()
+		for range rapid.IntRange(1, 20).Draw(t, "decisions") {
+			switch at := rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "at"); rapid.IntRange(0, 3).Draw(t, "change") {
+			case 0:
+				s.Nodes = slices.Insert(s.Nodes, at, node())
+			case 1:
+				s.Nodes[at] = node()
+			case 2:
+				s.Nodes = slices.Delete(s.Nodes, at, min(at+1, len(s.Nodes)-1))
+			default:
+				s.Nodes[at].Add(amount("running"))
+			}
+			pod, rows := &cluster.Pod{Requests: amount("pod")}, policytest.Rows(len(s.Nodes))
+			got, want := make([]float32, len(rows)), make([]float32, len(rows))
+			fatal.If(t, kept.Score(s, pod, rows, got))
+			fatal.If(t, kept.Named("fresh").Score(s, pod, rows, want))
+			if d := cmp.Diff(want, got, cmpopts.EquateNaNs()); d != "" {
+				t.Fatal(d)
+			}
+		}
+	})
 }
 
 // The features of usage are computed by hand. A network's use is a third of its capacity on the busy node, and CPU is
@@ -115,10 +146,6 @@ func TestUsageFeatures(t *testing.T) {
 				t.Errorf("%s is %v, want %v", name, x[i], c.want[i])
 			}
 		}
-	}
-	x := []float64{9, 9, 9, 9}
-	if (*usageView)(nil).features(busy, x); x[0] != 0 || x[3] != 0 {
-		t.Errorf("without a view: %v", x)
 	}
 }
 

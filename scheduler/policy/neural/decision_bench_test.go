@@ -6,15 +6,19 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
 )
 
-// busy returns a cluster of n nodes in three zones, each with about forty pods of five shapes.
+// busy returns a cluster of n nodes in three zones, each with about forty pods of five shapes, which are the kinds that arrive.
 func busy(n int) *cluster.Snapshot {
-	rng, s := rand.New(rand.NewPCG(1, uint64(n))), &cluster.Snapshot{}
+	rng, s := rand.New(rand.NewPCG(1, uint64(n))), &cluster.Snapshot{Demand: &cluster.Demand{}}
+	for i := range 5 {
+		s.Demand.Arrive(cluster.KindKey(shape(i)), shape(i))
+	}
 	for i := range n {
 		v := &cluster.Node{
 			Name: fmt.Sprintf("node-%d", i), Zone: fmt.Sprintf("zone-%d", i%3), Version: cluster.NextVersion(),
@@ -32,21 +36,15 @@ func shape(i int) *cluster.Pod {
 	return &cluster.Pod{Requests: cluster.Resources{MilliCPU: int64(1+i) * 100, Memory: int64(1+i%3) << 30, Pods: 1}}
 }
 
-// BenchmarkDecision measures a decision as the scheduler makes it: one node has changed since the
-// last decision, every node is a candidate, the graph is built and the network runs.
+// BenchmarkDecision measures a decision of the shipped networks as the scheduler makes it: one node has changed since the last decision, and
+// every node is a candidate. The policies "linear" and "rule" are no networks: compare them with those.
 func BenchmarkDecision(b *testing.B) {
-	for _, c := range []struct {
-		name     string
-		encoder  checkpoint.Encoder
-		features []string
-	}{
-		{"gnn", checkpoint.GNN, nil},
-		{"gnn+whole", checkpoint.GNN, []string{"base", "whole"}},
-		{"mlp", checkpoint.MLP, nil},
-	} {
-		decisions(b, c.name, func() policy.Policy { return New("bench", network(b, c.encoder, c.features...), nil) })
+	for _, name := range []string{"gnn", "dqn", "acgnn"} {
+		net := fatal.Value(infer.New(fatal.Value(checkpoint.Shipped(name))(b)))(b)
+		decisions(b, name, func() policy.Policy { return New(name, net, nil) })
 	}
-	decisions(b, "rule", func() policy.Policy { return linear.Rule() }) // no network: compare it with those
+	decisions(b, "linear", func() policy.Policy { return linear.Tuned("linear") })
+	decisions(b, "rule", func() policy.Policy { return linear.Rule() })
 }
 
 // decisions measures the decisions of a policy on clusters of several sizes.

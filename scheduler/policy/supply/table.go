@@ -132,25 +132,32 @@ func (t *Table) partly(k int, n *cluster.Node, l *left) float64 {
 // Sync brings the table up to date with a snapshot that has a Demand.
 func (t *Table) Sync(s *cluster.Snapshot) {
 	d := s.Demand
-	if t.epoch != d.Epoch || len(t.rows) != len(s.Nodes) {
-		k := len(d.Kinds)
-		*t = Table{Totals: make([]Total, k), rows: make([]row, len(s.Nodes)), epoch: d.Epoch}
-		places, partly := make([]int32, 2*k*len(t.rows)), make([]float64, k*len(t.rows))
-		for i := range t.rows {
-			t.rows[i].free, t.rows[i].places = places[2*k*i:2*k*i+k], places[2*k*i+k:2*k*(i+1)]
-			t.rows[i].partly = partly[k*i : k*i+k]
-		}
+	if t.epoch != d.Epoch {
+		*t = Table{Totals: make([]Total, len(d.Kinds)), epoch: d.Epoch}
 		for _, kind := range d.Kinds {
 			t.parts = append(t.parts, partOf(&kind.Pod.Requests))
 		}
 	}
 	t.Kinds = d.Kinds
+	t.resize(len(s.Nodes))
 	for i, n := range s.Nodes {
 		if r := &t.rows[i]; !n.Unchanged(r.version) {
 			t.add(r, -1)
 			r.look(n, t)
 			t.add(r, 1)
 		}
+	}
+}
+
+// resize makes the table one of so many nodes.
+func (t *Table) resize(n int) {
+	for ; len(t.rows) > n; t.rows = t.rows[:len(t.rows)-1] {
+		t.add(&t.rows[len(t.rows)-1], -1)
+	}
+	k, more := len(t.Kinds), n-len(t.rows)
+	places, partly := make([]int32, 2*k*more), make([]float64, k*more)
+	for i := range more {
+		t.rows = append(t.rows, row{free: places[2*k*i : 2*k*i+k], places: places[2*k*i+k : 2*k*(i+1)], partly: partly[k*i : k*i+k]})
 	}
 }
 
@@ -236,7 +243,7 @@ func (t *Table) takenBy(r *cluster.Resources) *taken {
 	for i, x := range t.taken {
 		if x.by == *r {
 			x.last = t.asked
-			return x
+			return t.wide(x)
 		}
 		if x.last < t.taken[oldest].last {
 			oldest = i
@@ -244,12 +251,20 @@ func (t *Table) takenBy(r *cluster.Resources) *taken {
 	}
 	size := len(t.rows) * len(t.Kinds)
 	if len(t.taken) == 0 || len(t.taken) < min(mostTaken/max(size, 1), 2*len(t.Kinds)) {
-		t.taken = append(t.taken, &taken{versions: make([]cluster.Version, len(t.rows)), places: make([]float64, size)})
+		t.taken = append(t.taken, &taken{})
 		oldest = len(t.taken) - 1
 	}
 	x := t.taken[oldest]
 	x.by, x.last = *r, t.asked
 	clear(x.versions)
+	return t.wide(x)
+}
+
+// wide makes room for all rows.
+func (t *Table) wide(x *taken) *taken {
+	if more := len(t.rows) - len(x.versions); more > 0 {
+		x.versions, x.places = append(x.versions, make([]cluster.Version, more)...), append(x.places, make([]float64, more*len(t.Kinds))...)
+	}
 	return x
 }
 

@@ -28,7 +28,7 @@ func TestTable(t *testing.T) {
 			return p
 		}
 		s := &cluster.Snapshot{Demand: &cluster.Demand{}}
-		for range rapid.IntRange(1, 5).Draw(t, "nodes") {
+		drawNode := func() *cluster.Node {
 			n := &cluster.Node{Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 16 << 30, Pods: 12}}
 			if rapid.Bool().Draw(t, "ssd") {
 				n.Labels = map[string]string{"disk": "ssd"}
@@ -36,11 +36,22 @@ func TestTable(t *testing.T) {
 			if rapid.Bool().Draw(t, "gpus") {
 				n.Allocatable.GPU, n.GPUs = 2, make([]int64, 2)
 			}
-			s.Nodes = append(s.Nodes, n)
+			return n
+		}
+		for range rapid.IntRange(1, 5).Draw(t, "nodes") {
+			s.Nodes = append(s.Nodes, drawNode())
 		}
 		var kept Table
 		for range rapid.IntRange(1, 15).Draw(t, "steps") {
 			pod := drawPod("pod")
+			switch at := rapid.IntRange(0, len(s.Nodes)).Draw(t, "at"); rapid.IntRange(0, 5).Draw(t, "nodes come and go") {
+			case 0:
+				s.Nodes = slices.Insert(s.Nodes, at, drawNode())
+			case 1:
+				if at > 0 && at < len(s.Nodes) {
+					s.Nodes = slices.Delete(s.Nodes, at, at+1)
+				}
+			}
 			s.Demand.Arrive(cluster.KindKey(pod), pod)
 			kept.Sync(s)
 			var fresh Table
