@@ -285,11 +285,8 @@ func (t *Table) take(n *cluster.Node, row *row, r *cluster.Resources, places []f
 
 // Takes returns how many places on the node of row v, with parts of places, each kind loses to a pod that requests r.
 func (t *Table) Takes(s *cluster.Snapshot, v int32, r cluster.Resources) []float64 {
-	after, out := s.Nodes[v].With(r), make([]float64, len(t.Kinds))
-	l := leftOf(after.Free())
-	for k := range t.rows[v].kinds {
-		out[k] = max(t.rows[v].partly[k]-t.partly(k, &after, &l), 0)
-	}
+	out := make([]float64, len(t.Kinds))
+	t.take(s.Nodes[v], &t.rows[v], &r, out)
 	return out
 }
 
