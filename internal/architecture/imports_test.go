@@ -275,7 +275,24 @@ func namesBetweenFiles(t *testing.T, dir string) map[string]map[string][]string 
 
 // Kubernetes takes minutes to compile. The trainer and its tests are compiled apart from the rest, with libtorch, so they do without it.
 func TestTrainerNeedsNoKubernetes(t *testing.T) {
-	code, tests := map[string][]string{}, map[string][]string{}
+	code, tests := importsByFolder(t)
+	kubernetes := func(name string) bool { return strings.HasPrefix(name, "k8s.io/kubernetes/") }
+	if path := pathTo(kubernetes, code, code["scheduler/server"], map[string]bool{}); len(path) == 0 {
+		t.Fatal("no path from scheduler/server to Kubernetes was found")
+	}
+	for folder := range code {
+		if !slices.ContainsFunc(torch, func(f string) bool { return within(folder, f) }) {
+			continue
+		}
+		if path := pathTo(kubernetes, code, slices.Concat(code[folder], tests[folder]), map[string]bool{}); len(path) > 0 {
+			t.Errorf("%s or its tests reach Kubernetes by %s", folder, strings.Join(path, ", "))
+		}
+	}
+}
+
+// importsByFolder returns what the code and the tests of each folder import.
+func importsByFolder(t *testing.T) (code, tests map[string][]string) {
+	code, tests = map[string][]string{}, map[string][]string{}
 	for _, s := range sources(t) {
 		of := code
 		if s.test {
@@ -286,24 +303,13 @@ func TestTrainerNeedsNoKubernetes(t *testing.T) {
 			of[s.folder] = append(of[s.folder], name)
 		}
 	}
-	if path := toKubernetes(code, code["scheduler/server"], map[string]bool{}); len(path) == 0 {
-		t.Fatal("no path from scheduler/server to Kubernetes was found")
-	}
-	for folder := range code {
-		if !slices.ContainsFunc(torch, func(f string) bool { return within(folder, f) }) {
-			continue
-		}
-		if path := toKubernetes(code, slices.Concat(code[folder], tests[folder]), map[string]bool{}); len(path) > 0 {
-			t.Errorf("%s or its tests reach Kubernetes by %s", folder, strings.Join(path, ", "))
-		}
-	}
+	return code, tests
 }
 
-// toKubernetes returns a path from imports to a package of the module k8s.io/kubernetes, nil if there is none. It notes in seen the
-// folders it has been to.
-func toKubernetes(code map[string][]string, imports []string, seen map[string]bool) []string {
+// pathTo returns a path from imports to a package that is one, nil if there is none. It notes in seen the folders it has been to.
+func pathTo(one func(name string) bool, code map[string][]string, imports []string, seen map[string]bool) []string {
 	for _, name := range imports {
-		if strings.HasPrefix(name, "k8s.io/kubernetes/") {
+		if one(name) {
 			return []string{name}
 		}
 		folder, ours := strings.CutPrefix(name, module)
@@ -311,7 +317,7 @@ func toKubernetes(code map[string][]string, imports []string, seen map[string]bo
 			continue
 		}
 		seen[folder] = true
-		if rest := toKubernetes(code, code[folder], seen); rest != nil {
+		if rest := pathTo(one, code, code[folder], seen); rest != nil {
 			return append([]string{name}, rest...)
 		}
 	}
@@ -323,15 +329,29 @@ var nested = []string{"scheduler/schedbench/upstream"}
 
 var requirement = regexp.MustCompile(`(?m)^\s*(?:require\s+)?([a-z0-9./_A-Z~-]+\.[a-z0-9./_A-Z~-]+)(?:\s+=>\s+\S+)?\s+(v\S+)`)
 
-// A nested module has the versions of this one: otherwise it does not build, or builds everything a
+// A nested module has the versions of this one, of all modules that the plugin needs: otherwise it does not build, or builds everything a
 // second time. `go vet ./...` does not see it.
 func TestNestedModulesHaveTheSameVersions(t *testing.T) {
 	root := filepath.Join("..", "..")
-	ours := versions(t, filepath.Join(root, "go.mod"))
+	ours, needed := versions(t, filepath.Join(root, "go.mod")), map[string]bool{}
+	code, _ := importsByFolder(t)
+	pathTo(func(name string) bool {
+		for path := range ours {
+			if name == path || strings.HasPrefix(name, path+"/") {
+				needed[path] = true
+			}
+		}
+		return false
+	}, code, code["scheduler/plugin"], map[string]bool{})
 	for _, folder := range nested {
 		theirs := versions(t, filepath.Join(root, folder, "go.mod"))
-		if len(theirs) < 50 {
+		if len(theirs) < 50 || len(needed) < 5 {
 			t.Errorf("%s: %d requirements, want more: is the pattern right?", folder, len(theirs))
+		}
+		for path := range needed {
+			if theirs[path] == "" {
+				t.Errorf("%s lacks %s; run `make tidy`", folder, path)
+			}
 		}
 		for key, version := range theirs {
 			if want, shared := ours[key]; shared && version != want {

@@ -375,7 +375,8 @@ var Judged = slices.DeleteFunc(slices.Clone(eval.Metrics), func(m eval.Metric) b
 // HeldOut compares p with baseline on episodes of a scenario that tuning did not see. It
 // returns the mean of every metric for both, under the names of baseline and "tuned".
 func HeldOut(ctx context.Context, s eval.Scenario, baseline eval.Contender, p *linear.Policy, episodes int) (*linear.HeldOut, error) {
-	r, err := Judge(ctx, s, []eval.Contender{baseline, {Name: "tuned", New: func(policy.Setting) policy.Policy { return p.Named(p.Name()) }}}, episodes)
+	tuned := eval.Contender{Name: "tuned", New: func(policy.Setting) policy.Policy { return p.Named(p.Name()) }}
+	r, err := Judge(ctx, s, []eval.Contender{baseline, tuned}, episodes)
 	if err != nil {
 		return nil, err
 	}
