@@ -1,0 +1,177 @@
+package autoscale
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Change is a change of one NodePool that a search tries.
+type Change struct {
+	Name  string // in a few words
+	Do    string // what a person changes, with amounts
+	Pools []byte // the file of NodePools with the change
+}
+
+// mostChanges bounds how many changes are tried.
+const mostChanges = 20
+
+// Changes returns the changes of single NodePools that a search tries, in the order of the pools: other limits, the pool left out, and
+// spot machines or those on demand alone. Notes say what is not varied, and why.
+func Changes(types, pools []byte) (out []Change, notes []string, err error) {
+	if len(bytes.TrimSpace(pools)) == 0 {
+		return nil, []string{"there are no NodePools but one of all types: only the autoscaler's own settings are varied"}, nil
+	}
+	c, err := Read(types, pools)
+	if err != nil {
+		return nil, nil, err
+	}
+	v := varied{catalog: c}
+	if v.objects, err = objects(pools); err != nil {
+		return nil, nil, err
+	}
+	for i := range c.Pools {
+		v.vary(&c.Pools[i])
+	}
+	if n := len(v.changes); n > mostChanges {
+		v.changes = v.changes[:mostChanges]
+		v.notes = append(v.notes, fmt.Sprintf("of %d changes of NodePools %d are tried, those of pools with the highest weight", n, mostChanges))
+	}
+	return v.changes, v.notes, nil
+}
+
+// varied collects the changes of pools.
+type varied struct {
+	catalog *Catalog
+	objects []json.RawMessage // of the file of pools
+	changes []Change
+	notes   []string
+}
+
+// vary adds the changes of a pool.
+func (v *varied) vary(p *Pool) {
+	if p.closed() {
+		v.notes = append(v.notes, fmt.Sprintf("NodePool %s starts no machine, because of its limits %s: it is left as it is", p.Name, listed(p.Limits)))
+		return
+	}
+	v.limits(p)
+	if len(v.catalog.Pools) > 1 {
+		v.add(p, "without "+p.Name, "leave out NodePool "+p.Name, nil)
+	}
+	offers := v.catalog.Offers(p)
+	of := func(isSpot bool) bool {
+		return slices.ContainsFunc(offers, func(l Launch) bool { return l.Spot == isSpot })
+	}
+	if of(true) && of(false) {
+		for _, kind := range []string{onDemand, spot} {
+			v.add(p, fmt.Sprintf("%s %s only", p.Name, kind), fmt.Sprintf("let NodePool %s start %s machines only", p.Name, kind), p.startingOnly(kind))
+		}
+	}
+}
+
+// limits adds half of the pool's limits, double of them, and none.
+func (v *varied) limits(p *Pool) {
+	if len(p.Limits) == 0 {
+		v.notes = append(v.notes, fmt.Sprintf("NodePool %s has no limits that could be varied", p.Name))
+		return
+	}
+	for _, x := range []struct {
+		factor string
+		of     func(v1.ResourceName, resource.Quantity) resource.Quantity
+	}{{"x0.5", half}, {"x2", double}} {
+		limits := v1.ResourceList{}
+		for name, q := range p.Limits {
+			limits[name] = x.of(name, q)
+		}
+		if listed(limits) == listed(p.Limits) {
+			v.notes = append(v.notes, fmt.Sprintf("NodePool %s: limits %s are not tried, because %s stays the same", p.Name, x.factor, listed(limits)))
+			continue
+		}
+		v.add(p, fmt.Sprintf("%s limits %s", p.Name, x.factor),
+			fmt.Sprintf("set the limits of NodePool %s to %s (now %s)", p.Name, listed(limits), listed(p.Limits)), p.limitedTo(limits))
+	}
+	v.add(p, p.Name+" without limits", fmt.Sprintf("remove the limits of NodePool %s (now %s); tried is one of %d machines", p.Name, listed(p.Limits),
+		MostNodes), p.limitedTo(v1.ResourceList{nodesLimit: *resource.NewQuantity(MostNodes, resource.DecimalSI)}))
+}
+
+// add adds a change, after which the pool has another manifest; without one, it is left out.
+func (v *varied) add(p *Pool, name, do string, manifest []byte) {
+	var kept [][]byte
+	for _, o := range v.objects {
+		if !bytes.Equal(o, p.Manifest) {
+			kept = append(kept, o)
+		} else if manifest != nil {
+			kept = append(kept, manifest)
+		}
+	}
+	v.changes = append(v.changes, Change{name, do, bytes.Join(kept, []byte("\n---\n"))})
+}
+
+// closed reports whether a limit of 0 keeps the pool from starting any machine.
+func (p *Pool) closed() bool {
+	return slices.ContainsFunc([]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, nodesLimit}, func(name v1.ResourceName) bool {
+		q, limited := p.Limits[name]
+		return limited && q.IsZero()
+	})
+}
+
+// limitedTo returns the pool's manifest with other limits.
+func (p *Pool) limitedTo(limits v1.ResourceList) []byte {
+	amounts := map[string]any{}
+	for name, q := range limits {
+		amounts[string(name)] = q.String()
+	}
+	return with(p.object(), amounts, "spec", "limits")
+}
+
+// startingOnly returns the pool's manifest with machines of one capacity type.
+func (p *Pool) startingOnly(kind string) []byte {
+	object, field := p.object(), []string{"spec", "template", "spec", "requirements"}
+	given, _, _ := unstructured.NestedSlice(object, field...)
+	others := slices.DeleteFunc(given, func(r any) bool { return r.(map[string]any)["key"] == capacityLabel })
+	only := map[string]any{"key": capacityLabel, "operator": string(v1.NodeSelectorOpIn), "values": []any{kind}}
+	return with(object, append(others, only), field...)
+}
+
+// object returns the pool's manifest, which was read before.
+func (p *Pool) object() (out map[string]any) {
+	_ = json.Unmarshal(p.Manifest, &out)
+	return out
+}
+
+// with returns an object in JSON with another value of a field.
+func with(object map[string]any, value any, field ...string) []byte {
+	_ = unstructured.SetNestedField(object, value, field...)
+	out, _ := json.Marshal(object)
+	return out
+}
+
+// half returns half of a limit: cores to the thousandth, others rounded up.
+func half(name v1.ResourceName, q resource.Quantity) resource.Quantity {
+	if name == v1.ResourceCPU {
+		return *resource.NewMilliQuantity(q.MilliValue()/2, q.Format)
+	}
+	return *resource.NewQuantity(q.Value()-q.Value()/2, q.Format)
+}
+
+func double(_ v1.ResourceName, q resource.Quantity) resource.Quantity {
+	q.Mul(2)
+	return q
+}
+
+// listed writes limits in the order of their names.
+func listed(limits v1.ResourceList) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		q := limits[name]
+		out = append(out, fmt.Sprintf("%s %s", name, &q))
+	}
+	return strings.Join(out, ", ")
+}
