@@ -97,7 +97,7 @@ func (v *varied) limits(p *Pool) {
 		v.add(p, fmt.Sprintf("%s limits %s", p.Name, x.factor),
 			fmt.Sprintf("set the limits of NodePool %s to %s (now %s)", p.Name, listed(limits), listed(p.Limits)), p.limitedTo(limits))
 	}
-	v.add(p, p.Name+" without limits", fmt.Sprintf("remove the limits of NodePool %s (now %s); tried is one of %d machines", p.Name, listed(p.Limits),
+	v.add(p, p.Name+" without limits", fmt.Sprintf("remove the limits of NodePool %s (now %s); tried with at most %d machines", p.Name, listed(p.Limits),
 		MostNodes), p.limitedTo(v1.ResourceList{nodesLimit: *resource.NewQuantity(MostNodes, resource.DecimalSI)}))
 }
 

@@ -59,7 +59,7 @@ func TestChanged(t *testing.T) {
 	for i, want := range []struct{ limits, do string }{
 		{"cpu 1250m, memory 2560Mi, nodes 2", "set the limits of NodePool general to cpu 1250m, memory 2560Mi, nodes 2 (now " + now + ")"},
 		{"cpu 5, memory 10Gi, nodes 6", "set the limits of NodePool general to cpu 5, memory 10Gi, nodes 6 (now " + now + ")"},
-		{"nodes 5k", "remove the limits of NodePool general (now " + now + "); tried is one of 5000 machines"},
+		{"nodes 5k", "remove the limits of NodePool general (now " + now + "); tried with at most 5000 machines"},
 	} {
 		c := fatal.Value(Read([]byte(machineTypes), all[i].Pools))(t)
 		if p := c.Pool("general"); listed(p.Limits) != want.limits || all[i].Do != want.do || p.Weight != 5 || p.Labels["team"] != "web" || len(c.Pools) != 2 {

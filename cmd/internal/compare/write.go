@@ -83,10 +83,14 @@ func writeTable(w io.Writer, r result) error {
 		p.say("", r.Scenario+": "+r.About+".")
 	}
 	if r.Answer != "" {
-		p.say("", r.Answer+".")
+		for line := range strings.SplitSeq(r.Answer+".", "\n") {
+			p.say("", line)
+		}
 	}
 	for _, v := range r.Verdicts {
-		p.say("", v.Text+".")
+		if r.Answer == "" {
+			p.say("", v.Text+".")
+		}
 	}
 	if (len(r.Verdicts) == 0 || r.Unrecorded != "") && !r.scaled {
 		p.say("", r.accuracy())
@@ -99,10 +103,7 @@ func writeTable(w io.Writer, r result) error {
 	}
 	p.say("", fmt.Sprintf("%s to %s, %v; %s. Simulated are all but %s, as means over %s.", r.From.Format(time.RFC3339),
 		r.To.Format(time.RFC3339), r.To.Sub(r.From).Round(time.Second), judges, reality, seeds))
-	if err := r.figures().Framed(&p.b, p.width); err != nil {
-		return err
-	}
-	if err := r.writeDifferences(&p); err != nil {
+	if err := r.writeFigures(&p); err != nil {
 		return err
 	}
 	p.b.WriteString("\nThe replay lacks\n")
@@ -114,6 +115,18 @@ func writeTable(w io.Writer, r result) error {
 	}
 	_, err := w.Write(p.b.Bytes())
 	return err
+}
+
+// writeFigures writes the figures and their differences, of a search as one table of the settings.
+func (r result) writeFigures(p *printer) error {
+	if r.Answer != "" {
+		p.say("", r.rules("A * marks", ""))
+		return r.searched().Framed(&p.b, p.width)
+	}
+	if err := r.figures().Framed(&p.b, p.width); err != nil {
+		return err
+	}
+	return r.writeDifferences(p)
 }
 
 // writeDifferences writes the differences of the simulated present profile from the real placements, and of the others from the present
