@@ -27,7 +27,7 @@ const mostChanges = 20
 // spot machines or those on demand alone. Notes say what is not varied, and why.
 func Changes(types, pools []byte) (out []Change, notes []string, err error) {
 	if len(bytes.TrimSpace(pools)) == 0 {
-		return nil, []string{"there are no NodePools but one of all types: only the autoscaler's own settings are varied"}, nil
+		return nil, []string{"without a file of NodePools, only the autoscaler's own settings are varied"}, nil
 	}
 	c, err := Read(types, pools)
 	if err != nil {

@@ -20,7 +20,7 @@ func TestChanges(t *testing.T) {
 		pools, changes string
 		notes          []string
 	}{
-		"none":        {"\n", "", []string{"there are no NodePools but one of all types"}},
+		"none":        {"\n", "", []string{"without a file of NodePools"}},
 		"of tests":    {pools, "general limits x0.5, general limits x2, general without limits, without general, spot limits x0.5, spot limits x2, " + "spot without limits, without spot", nil},
 		"one of both": {pool("all", both), "all on-demand only, all spot only", []string{"NodePool all has no limits that could be varied"}},
 		"in a list": {"items: [{kind: NodePool, metadata: {name: a}, spec: {limits: {memory: 8Gi}, " + both + "}}]",

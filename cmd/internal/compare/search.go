@@ -68,8 +68,8 @@ func Nodes(c *ucli.Context) error {
 	return errors.Join(p.report(c, write, &report.Run{}))
 }
 
-// tried are the variants of an autoscaler that a search tries beside the one that was named: how eagerly it removes nodes and,
-// if it was not said, what it starts. knobs say how people set these.
+// tried are the variants of an autoscaler that a search tries beside the one that was named, as far as that does not say what it starts
+// and how eagerly it removes nodes. knobs say how people set these.
 var (
 	tried = map[string][]variant{
 		"cluster-autoscaler": {{eager: "0.3"}, {eager: "0.7"}, {what: "price"}, {what: "price", eager: "0.3"}, {what: "price", eager: "0.7"}},
@@ -88,15 +88,18 @@ func (s *search) near(named setting) (out []setting, err error) {
 	}
 	name, given := parted(named.Scaler)
 	for _, v := range tried[name] {
+		if given.what != "" && v.what != "" || given.eager != "" && v.eager != "" {
+			continue
+		}
 		var change []string
-		if given.what == "" && v.what != "" {
+		if v.what != "" {
 			change = append(change, knobs[name].what+v.what)
 		}
-		if given.eager == "" && v.eager != "" {
+		if v.eager != "" {
 			change = append(change, knobs[name].eager+v.eager)
 		}
 		x := named
-		x.Scaler = variant{cmp.Or(given.what, v.what), cmp.Or(given.eager, v.eager), given.beside}.of(name)
+		x.Scaler = variant{given.what + v.what, given.eager + v.eager, given.beside}.of(name)
 		x.Name = x.Scaler + strings.TrimPrefix(named.Name, named.Scaler)
 		out = append(out, x.changed(change...))
 	}
@@ -126,8 +129,8 @@ func (p *player) conclude(r *result) {
 		r.Rows[r.baseline()+i].Change = x.change(p.chosen)
 	}
 	r.Answer = r.answer(p.search.most)
-	r.Notes = append(append(r.Notes, fmt.Sprintf("%d settings were tried: those that are named and, one at a time from each, "+
-		"the autoscaler's variants and changes of single NodePools", len(p.contenders))), p.search.notes...)
+	r.Notes = append(append(r.Notes, fmt.Sprintf("%d settings were tried with each profile: those that are named and, one at "+
+		"a time from each, the autoscaler's variants and changes of single NodePools", len(p.contenders)/len(p.chosen))), p.search.notes...)
 }
 
 // answer says what to change for the cheapest row at which at most so many pods wait; otherwise it names the one with the fewest.
@@ -165,14 +168,14 @@ func (r result) answer(most float64) string {
 
 // searched returns a table with a line for each setting that was tried.
 func (r result) searched() table.Table {
-	t := table.Of("", "price/day", "than now", "waiting", "p95", "nodes", "evicted", "core hours lost")
+	t := table.Of("setting", "price/day", "than now", "waiting", "p95", "evicted", "core hours lost")
 	for i, x := range r.Rows {
 		than, cost := "", r.judged()
 		if d, has := x.Differences[cost.name]; has && i > r.baseline() {
 			than = d.text(cost) + r.mark(d, cost).Sign()
 		}
 		t.Add(x.Name, fmt.Sprintf("%.2f", x.Figures[billFigure]), than, fmt.Sprintf("%.2f", x.Figures["waiting_pods"]),
-			fmt.Sprintf("%.2f", x.P95), fmt.Sprintf("%.2f", x.Figures["nodes"]), count(x.Scaled.Evicted), count(x.Scaled.LostCoreHours))
+			fmt.Sprintf("%.2f", x.P95), count(x.Scaled.Evicted), count(x.Scaled.LostCoreHours))
 	}
 	return t
 }
