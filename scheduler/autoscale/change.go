@@ -71,7 +71,7 @@ func (v *varied) vary(p *Pool) {
 	}
 	if of(true) && of(false) {
 		for _, kind := range []string{onDemand, spot} {
-			v.add(p, fmt.Sprintf("%s %s only", p.Name, kind), fmt.Sprintf("let NodePool %s start %s machines only", p.Name, kind), p.startingOnly(kind))
+			v.add(p, p.Name+" "+kind+" only", fmt.Sprintf("let NodePool %s start %s machines only", p.Name, kind), p.startingOnly(kind))
 		}
 	}
 }
