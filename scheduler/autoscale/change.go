@@ -29,20 +29,19 @@ func Changes(types, pools []byte) (out []Change, notes []string, err error) {
 	if len(bytes.TrimSpace(pools)) == 0 {
 		return nil, []string{"without a file of NodePools, only the autoscaler's own settings are varied"}, nil
 	}
-	c, err := Read(types, pools)
-	if err != nil {
+	var v varied
+	if v.catalog, err = Read(types, pools); err != nil {
 		return nil, nil, err
 	}
-	v := varied{catalog: c}
 	if v.objects, err = objects(pools); err != nil {
 		return nil, nil, err
 	}
-	for i := range c.Pools {
-		v.vary(&c.Pools[i])
+	for i := range v.catalog.Pools {
+		v.vary(&v.catalog.Pools[i])
 	}
 	if n := len(v.changes); n > mostChanges {
 		v.changes = v.changes[:mostChanges]
-		v.notes = append(v.notes, fmt.Sprintf("of %d changes of NodePools %d are tried, those of pools with the highest weight", n, mostChanges))
+		v.note("of %d changes of NodePools %d are tried, those of pools with the highest weight", n, mostChanges)
 	}
 	return v.changes, v.notes, nil
 }
@@ -55,21 +54,23 @@ type varied struct {
 	notes   []string
 }
 
+func (v *varied) note(format string, a ...any) { v.notes = append(v.notes, fmt.Sprintf(format, a...)) }
+
 // vary adds the changes of a pool.
 func (v *varied) vary(p *Pool) {
 	if p.closed() {
-		v.notes = append(v.notes, fmt.Sprintf("NodePool %s starts no machine, because of its limits %s: it is left as it is", p.Name, listed(p.Limits)))
+		v.note("NodePool %s starts no machine, because of its limits %s: it is left as it is", p.Name, listed(p.Limits))
 		return
 	}
 	v.limits(p)
 	if len(v.catalog.Pools) > 1 {
 		v.add(p, "without "+p.Name, "leave out NodePool "+p.Name, nil)
 	}
-	offers := v.catalog.Offers(p)
-	of := func(isSpot bool) bool {
-		return slices.ContainsFunc(offers, func(l Launch) bool { return l.Spot == isSpot })
+	kinds := map[bool]bool{} // whether they are spot machines
+	for _, l := range v.catalog.Offers(p) {
+		kinds[l.Spot] = true
 	}
-	if of(true) && of(false) {
+	if len(kinds) > 1 {
 		for _, kind := range []string{onDemand, spot} {
 			v.add(p, p.Name+" "+kind+" only", fmt.Sprintf("let NodePool %s start %s machines only", p.Name, kind), p.startingOnly(kind))
 		}
@@ -79,26 +80,21 @@ func (v *varied) vary(p *Pool) {
 // limits adds half of the pool's limits, double of them, and none.
 func (v *varied) limits(p *Pool) {
 	if len(p.Limits) == 0 {
-		v.notes = append(v.notes, fmt.Sprintf("NodePool %s has no limits that could be varied", p.Name))
+		v.note("NodePool %s has no limits that could be varied", p.Name)
 		return
 	}
-	for _, x := range []struct {
-		factor string
-		of     func(v1.ResourceName, resource.Quantity) resource.Quantity
-	}{{"x0.5", half}, {"x2", double}} {
-		limits := v1.ResourceList{}
-		for name, q := range p.Limits {
-			limits[name] = x.of(name, q)
-		}
-		if listed(limits) == listed(p.Limits) {
-			v.notes = append(v.notes, fmt.Sprintf("NodePool %s: limits %s are not tried, because %s stays the same", p.Name, x.factor, listed(limits)))
+	now := listed(p.Limits)
+	for _, halves := range []int64{1, 4} {
+		name, limits := fmt.Sprintf("%s limits x%g", p.Name, float64(halves)/2), scaled(p.Limits, halves)
+		if listed(limits) == now {
+			v.note("%s are not tried, because %s stays the same", name, now)
 			continue
 		}
-		v.add(p, fmt.Sprintf("%s limits %s", p.Name, x.factor),
-			fmt.Sprintf("set the limits of NodePool %s to %s (now %s)", p.Name, listed(limits), listed(p.Limits)), p.limitedTo(limits))
+		v.add(p, name, fmt.Sprintf("set the limits of NodePool %s to %s (now %s)", p.Name, listed(limits), now), p.limitedTo(limits))
 	}
-	v.add(p, p.Name+" without limits", fmt.Sprintf("remove the limits of NodePool %s (now %s); tried with at most %d machines", p.Name, listed(p.Limits),
-		MostNodes), p.limitedTo(v1.ResourceList{nodesLimit: *resource.NewQuantity(MostNodes, resource.DecimalSI)}))
+	most := v1.ResourceList{nodesLimit: *resource.NewQuantity(MostNodes, resource.DecimalSI)}
+	v.add(p, p.Name+" without limits",
+		fmt.Sprintf("remove the limits of NodePool %s (now %s); tried with at most %d machines", p.Name, now, MostNodes), p.limitedTo(most))
 }
 
 // add adds a change, after which the pool has another manifest; without one, it is left out.
@@ -153,17 +149,17 @@ func with(object map[string]any, value any, field ...string) []byte {
 	return out
 }
 
-// half returns half of a limit: cores to the thousandth, others rounded up.
-func half(name v1.ResourceName, q resource.Quantity) resource.Quantity {
-	if name == v1.ResourceCPU {
-		return *resource.NewMilliQuantity(q.MilliValue()/2, q.Format)
+// scaled returns limits times so many halves: cores to the thousandth, others rounded up.
+func scaled(limits v1.ResourceList, halves int64) v1.ResourceList {
+	out := v1.ResourceList{}
+	for name, q := range limits {
+		if name == v1.ResourceCPU {
+			out[name] = *resource.NewMilliQuantity(q.MilliValue()*halves/2, q.Format)
+		} else {
+			out[name] = *resource.NewQuantity((q.Value()*halves+1)/2, q.Format)
+		}
 	}
-	return *resource.NewQuantity(q.Value()-q.Value()/2, q.Format)
-}
-
-func double(_ v1.ResourceName, q resource.Quantity) resource.Quantity {
-	q.Mul(2)
-	return q
+	return out
 }
 
 // listed writes limits in the order of their names.

@@ -27,7 +27,7 @@ func TestChanges(t *testing.T) {
 			"a limits x0.5, a limits x2, a without limits, a on-demand only, a spot only", nil},
 		"closed": {pool("shut", "limits: {cpu: 0}") + pool("open", "limits: {nodes: 1, example.com/gpu: 0}"),
 			"open limits x2, open without limits, without open, open on-demand only, open spot only",
-			[]string{"NodePool open: limits x0.5 are not tried, because example.com/gpu 0, nodes 1 stays the same",
+			[]string{"open limits x0.5 are not tried, because example.com/gpu 0, nodes 1 stays the same",
 				"NodePool shut starts no machine, because of its limits cpu 0"}},
 	} {
 		all, notes, err := Changes([]byte(machineTypes), []byte(c.pools))
