@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"gnnsched/internal/each"
 )
 
 // Change is a change of one NodePool that a search tries.
@@ -164,10 +166,9 @@ func scaled(limits v1.ResourceList, halves int64) v1.ResourceList {
 
 // listed writes limits in the order of their names.
 func listed(limits v1.ResourceList) string {
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(limits)) {
+	names := slices.Sorted(maps.Keys(limits))
+	return strings.Join(each.Map(names, func(name v1.ResourceName) string {
 		q := limits[name]
-		out = append(out, fmt.Sprintf("%s %s", name, &q))
-	}
-	return strings.Join(out, ", ")
+		return fmt.Sprintf("%s %s", name, &q)
+	}), ", ")
 }

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -105,10 +106,7 @@ func AutoscalerFlags() []ucli.Flag {
 
 // autoscalerNames returns the autoscalers, with expanders, and what may stand beside one.
 func autoscalerNames() []string {
-	var out []string
-	for name := range autoscalers {
-		out = append(out, name)
-	}
+	out := slices.Collect(maps.Keys(autoscalers))
 	for _, e := range autoscale.Expanders[1:] {
 		out = append(out, "cluster-autoscaler:"+e)
 	}

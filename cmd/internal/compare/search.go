@@ -109,11 +109,7 @@ func (s *search) near(named setting) (out []setting, err error) {
 		x.Name, x.Pools = named.Name+", "+change.Name, change.Pools
 		out = append(out, x.changed(change.Do))
 	}
-	for _, note := range notes {
-		if !slices.Contains(s.notes, note) {
-			s.notes = append(s.notes, note)
-		}
-	}
+	s.notes = append(s.notes, notes...)
 	return out, err
 }
 
@@ -129,8 +125,10 @@ func (p *player) conclude(r *result) {
 		r.Rows[r.baseline()+i].Change = x.change(p.chosen)
 	}
 	r.Answer = r.answer(p.search.most)
+	slices.Sort(p.search.notes)
 	r.Notes = append(append(r.Notes, fmt.Sprintf("%d settings were tried with each profile: those that are named and, one at "+
-		"a time from each, the autoscaler's variants and changes of single NodePools", len(p.contenders)/len(p.chosen))), p.search.notes...)
+		"a time from each, the autoscaler's variants and changes of single NodePools", len(p.contenders)/len(p.chosen))),
+		slices.Compact(p.search.notes)...)
 }
 
 // answer says what to change for the cheapest row at which at most so many pods wait; otherwise it names the one with the fewest.
