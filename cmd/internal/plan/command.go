@@ -119,7 +119,8 @@ func check(c *ucli.Context) error {
 	case losses && nodes:
 		return exit.Usagef("--without and --nodes are two plans: leave one of them out")
 	case nodes && !c.IsSet("autoscaler"):
-		return exit.New(exit.Usage, errors.New("--nodes searches the settings of an autoscaler"), "add --autoscaler NAME; gnnsched plan --help-all lists them")
+		return exit.New(exit.Usage, errors.New("--nodes searches the settings of an autoscaler"),
+			"add --autoscaler NAME; gnnsched plan --help-all lists them")
 	}
 	for _, x := range []struct {
 		no         bool
