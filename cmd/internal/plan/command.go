@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
-	"gnnsched/cmd/internal/compare"
 	"gnnsched/cmd/internal/recording"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -27,8 +26,9 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Command returns the command.
-func Command() *ucli.Command {
+// Command returns the command, with the flags that --nodes has and its search, which is compare's: the services that use other parts of
+// this package need none.
+func Command(ofNodes []ucli.Flag, searchNodes ucli.ActionFunc) *ucli.Command {
 	return &ucli.Command{
 		Name:      "plan",
 		Usage:     "plan with a recorded cluster: empty nodes, lose some, or buy others",
@@ -49,11 +49,19 @@ func Command() *ucli.Command {
 			"   gnnsched plan --without zone=a prod.record           # what if zone a fails?\n" +
 			"   gnnsched plan --without node=n1 --without node=n2 --without disk=hdd prod.record\n" +
 			"   gnnsched plan --nodes --autoscaler karpenter --types types.yaml --nodepools pools.yaml prod.record",
-		Flags: cli.Grouped(slices.Concat(flags(), SearchFlags(), compare.AutoscalerFlags(), cli.LogFlags()),
+		Flags: cli.Grouped(slices.Concat(flags(), SearchFlags(), ofNodes, cli.LogFlags()),
 			cli.Group{Heading: "moves, without --without and --nodes", Flags: ofMoves},
 			cli.Group{Heading: "with --without or --nodes", Flags: ofProfiles},
-			cli.Group{Heading: "with --nodes", Flags: cli.Names(compare.AutoscalerFlags())}),
-		Action: run,
+			cli.Group{Heading: "with --nodes", Flags: cli.Names(ofNodes)}),
+		Action: func(c *ucli.Context) error {
+			if err := check(c, cli.Names(ofNodes)); err != nil {
+				return err
+			}
+			if c.Bool("nodes") {
+				return searchNodes(c)
+			}
+			return run(c)
+		},
 	}
 }
 
@@ -113,7 +121,7 @@ const (
 )
 
 // check returns an error for a flag without effect.
-func check(c *ucli.Context) error {
+func check(c *ucli.Context, ofNodes string) error {
 	losses, nodes := c.IsSet("without"), c.Bool("nodes")
 	switch {
 	case losses && nodes:
@@ -129,7 +137,7 @@ func check(c *ucli.Context) error {
 		{losses, ofMoves, "with --without"},
 		{nodes, ofMoves + " at", "with --nodes"},
 		{!losses && !nodes, ofProfiles, "without --without or --nodes"},
-		{!nodes, cli.Names(compare.AutoscalerFlags()), "without --nodes: add it"},
+		{!nodes, ofNodes, "without --nodes: add it"},
 	} {
 		for f := range strings.FieldsSeq(x.flags) {
 			if x.no && c.IsSet(f) {
@@ -144,12 +152,6 @@ func check(c *ucli.Context) error {
 }
 
 func run(c *ucli.Context) error {
-	if err := check(c); err != nil {
-		return err
-	}
-	if c.Bool("nodes") {
-		return compare.Nodes(c)
-	}
 	log, closer, err := cli.Log(c, "plan", cli.OnTerminal())
 	if err != nil {
 		return err

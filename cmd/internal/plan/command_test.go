@@ -12,6 +12,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/compare"
 	"gnnsched/cmd/internal/convert"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
@@ -42,7 +43,7 @@ func write(t *testing.T, seconds int64) string {
 func runPlan(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	app := &ucli.App{Writer: &out, ErrWriter: &bytes.Buffer{}, Commands: []*ucli.Command{Command()}}
+	app := &ucli.App{Writer: &out, ErrWriter: &bytes.Buffer{}, Commands: []*ucli.Command{Command(compare.AutoscalerFlags(), compare.Nodes)}}
 	err := app.RunContext(t.Context(), append([]string{"gnnsched", "plan", "--log-dir", "", "--log-level", "error"}, args...))
 	return out.String(), err
 }
