@@ -165,7 +165,7 @@ func settings(c *ucli.Context, s *search) ([]setting, error) {
 			}
 		}
 	}
-	if len(out) == 1 {
+	if len(out) == 1 && s == nil {
 		out[0].Name = ""
 	}
 	return out, nil

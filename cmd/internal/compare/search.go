@@ -126,8 +126,8 @@ func (p *player) conclude(r *result) {
 	}
 	r.Answer = r.answer(p.search.most)
 	slices.Sort(p.search.notes)
-	r.Notes = append(append(r.Notes, fmt.Sprintf("%d settings were tried with each profile: those that are named and, one at "+
-		"a time from each, the autoscaler's variants and changes of single NodePools", len(p.contenders)/len(p.chosen))),
+	r.Notes = append(append(r.Notes, fmt.Sprintf("settings that were tried with each profile: %d, those that are named and, one "+
+		"at a time from each, the autoscaler's variants and changes of single NodePools", len(p.contenders)/len(p.chosen))),
 		slices.Compact(p.search.notes)...)
 }
 

@@ -33,7 +33,7 @@ func TestSearch(t *testing.T) {
 		"To change: remove the limits of NodePool spot (now cpu 16); tried with at most 5000 machines.\n" +
 			"The cheapest with at most 2 pods waiting is cluster-autoscaler@0.5, spot without limits: ",
 		"\nNow, with cluster-autoscaler@0.5: ", "│ cluster-autoscaler@0.5, spot limits x2 ", "│ cluster-autoscaler@0.5, without base ",
-		`"NodePool base has no limits that could be varied"`, "7 settings were tried",
+		`"NodePool base has no limits that could be varied"`, "settings that were tried with each profile: 7,",
 	} {
 		if code != exit.OK || !strings.Contains(out, want) {
 			t.Errorf("code %d, no %q: %s\n%s", code, want, errs, out)

@@ -125,7 +125,7 @@ func TestNodes(t *testing.T) {
 	for say, more := range map[string][]string{
 		`"answer": "Leave it as it is`:                                               {"-o", "json", "--at-most-waiting", "0.5"},
 		"No setting that was tried keeps at most 0.01 pods waiting.":                 {"--at-most-waiting", "0.01"},
-		"│ linear-pack ":                                                             {"--profile", "default", "--profile", "linear-pack"},
+		"│ linear-pack, cluster-autoscaler:price@0.5 ":                               {"--profile", "default", "--profile", "linear-pack"},
 		"without a file of NodePools, only the autoscaler's own settings are varied": nil,
 	} {
 		if out, err := runPlan(t, append(more, few...)...); err != nil || !strings.Contains(out, say) {
