@@ -71,7 +71,7 @@ func init() {
 	laboratory = func() []*ucli.Command {
 		return []*ucli.Command{
 			trial.Eval(), work.Command(episodes), trial.Tune(version), compare.Command(), convert.Command(),
-			plan.Command(), trial.Try(), trial.Demo(), deployCommand(), cli.Manual(), doctorCommand(),
+			plan.Command(compare.AutoscalerFlags(), compare.Nodes), trial.Try(), trial.Demo(), deployCommand(), cli.Manual(), doctorCommand(),
 			soakCommand(),
 		}
 	}

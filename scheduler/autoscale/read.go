@@ -249,24 +249,32 @@ func (f *typeFile) size(t *Type) error {
 	return nil
 }
 
-func (c *Catalog) readPools(text []byte) error {
-	others, classes := map[string]int{}, map[string]class{}
+// objects returns the objects of a file of pools and classes in JSON, those of lists one by one.
+func objects(text []byte) (out []json.RawMessage, err error) {
 	for doc := range bytes.SplitSeq(append([]byte("\n"), text...), []byte("\n---")) {
 		js, err := yaml.YAMLToJSON(doc)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		var items struct{ Items []json.RawMessage }
 		if json.Unmarshal(js, &items) == nil && len(items.Items) > 0 {
-			for _, one := range items.Items {
-				if err := c.readObject(one, others, classes); err != nil {
-					return err
-				}
-			}
+			out = append(out, items.Items...)
 		} else if string(js) != "null" {
-			if err := c.readObject(js, others, classes); err != nil {
-				return err
-			}
+			out = append(out, js)
+		}
+	}
+	return out, nil
+}
+
+func (c *Catalog) readPools(text []byte) error {
+	all, err := objects(text)
+	if err != nil {
+		return err
+	}
+	others, classes := map[string]int{}, map[string]class{}
+	for _, one := range all {
+		if err := c.readObject(one, others, classes); err != nil {
+			return err
 		}
 	}
 	for kind, n := range others {

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/autoscale"
 	"gnnsched/scheduler/replay"
+	"gnnsched/scheduler/server"
 )
 
 // setting is an autoscaler with what it may start. It can be sent to workers.
@@ -26,6 +28,7 @@ type setting struct {
 	Scaler string // "" without an autoscaler and without prices
 	Types  []byte
 	Pools  []byte
+	Change string // what it changes of the first setting, in words
 }
 
 // none is the --autoscaler that leaves nodes as recorded.
@@ -90,51 +93,6 @@ var autoscalers = map[string]constructor{
 	},
 }
 
-// tried are the variants of an autoscaler that a search tries beside the one that was named: how eagerly it removes nodes and,
-// if it was not said, what it starts.
-var tried = map[string][]variant{
-	"cluster-autoscaler": {{eager: "0.3"}, {eager: "0.7"}, {what: "price"}, {what: "price", eager: "0.3"}, {what: "price", eager: "0.7"}},
-	"karpenter":          {{eager: "0s"}, {eager: "5m"}, {eager: "1h"}},
-}
-
-// searched returns the autoscalers that a search tries, each that was named before its variants.
-func searched(chosen []string) (out []string) {
-	for _, scaler := range chosen {
-		out = append(out, scaler)
-		name, named := parted(scaler)
-		for _, v := range tried[name] {
-			x := variant{cmp.Or(named.what, v.what), cmp.Or(named.eager, v.eager), named.beside}.of(name)
-			if !slices.Contains(out, x) {
-				out = append(out, x)
-			}
-		}
-	}
-	return out
-}
-
-// answer names the cheapest row at which at most so many pods wait; otherwise the one with the fewest.
-func (r result) answer(most float64) string {
-	waiting := func(x row) float64 { return x.Figures["waiting_pods"] }
-	say := func(x row) string {
-		return fmt.Sprintf("%.2f a day, %.2f pods waiting, %s evicted", x.Figures[billFigure], waiting(x), count(x.Scaled.Evicted))
-	}
-	rows := r.Rows[r.baseline():]
-	best := slices.MinFunc(rows, func(a, b row) int {
-		if waiting(a) <= most && waiting(b) <= most {
-			return cmp.Or(cmp.Compare(a.Figures[billFigure], b.Figures[billFigure]), cmp.Compare(waiting(a), waiting(b)))
-		}
-		return cmp.Compare(waiting(a), waiting(b))
-	})
-	switch text := best.Name + ": " + say(best); {
-	case waiting(best) > most:
-		return fmt.Sprintf("No setting that was tried keeps at most %g pods waiting. The fewest wait with %s", most, text)
-	case best.Name == rows[0].Name:
-		return fmt.Sprintf("Leave it as it is: nothing that was tried is cheaper with at most %g pods waiting than %s", most, text)
-	default:
-		return fmt.Sprintf("The cheapest with at most %g pods waiting is %s. Now, with %s: %s", most, text, rows[0].Name, say(rows[0]))
-	}
-}
-
 // AutoscalerFlags are the flags about autoscalers.
 func AutoscalerFlags() []ucli.Flag {
 	return []ucli.Flag{
@@ -148,10 +106,7 @@ func AutoscalerFlags() []ucli.Flag {
 
 // autoscalerNames returns the autoscalers, with expanders, and what may stand beside one.
 func autoscalerNames() []string {
-	var out []string
-	for name := range autoscalers {
-		out = append(out, name)
-	}
+	out := slices.Collect(maps.Keys(autoscalers))
 	for _, e := range autoscale.Expanders[1:] {
 		out = append(out, "cluster-autoscaler:"+e)
 	}
@@ -159,18 +114,16 @@ func autoscalerNames() []string {
 	return append(out, "cluster-autoscaler+"+deletionCosts, "cluster-autoscaler+"+defrag)
 }
 
-// settings returns the autoscalers of the flags: each with each file of NodePools. Without --autoscaler there is one without a name.
-func settings(c *ucli.Context) ([]setting, error) {
+// settings returns the autoscalers of the flags: each with each file of NodePools, before what a search tries near it. Without --autoscaler
+// there is one without a name.
+func settings(c *ucli.Context, s *search) ([]setting, error) {
 	chosen, pools := c.StringSlice("autoscaler"), c.StringSlice("nodepools")
 	if len(chosen) == 0 {
-		if c.IsSet("types") || len(pools) > 0 || c.IsSet("at-most-waiting") {
+		if c.IsSet("types") || len(pools) > 0 || s != nil {
 			return nil, exit.Usagef(
 				"--types, --nodepools and --at-most-waiting are for an autoscaler; add --autoscaler, with %s for nodes as recorded", none)
 		}
 		return []setting{{}}, nil
-	}
-	if c.IsSet("at-most-waiting") {
-		chosen = searched(chosen)
 	}
 	types := autoscale.ExampleTypes
 	if path := c.String("types"); path != "" {
@@ -185,23 +138,34 @@ func settings(c *ucli.Context) ([]setting, error) {
 	var out []setting
 	for _, name := range chosen {
 		for _, path := range pools {
-			s := setting{Name: name, Scaler: name, Types: types}
+			x := setting{Name: name, Scaler: name, Types: types}
 			if path != "" {
 				var err error
-				if s.Pools, err = os.ReadFile(path); err != nil {
+				if x.Pools, err = os.ReadFile(path); err != nil {
 					return nil, exit.New(exit.Usage, fmt.Errorf("--nodepools: %w", err), "docs/how-to/cost.md shows such a file")
 				}
 			}
 			if len(pools) > 1 {
-				s.Name += " " + strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+				x.Name += " " + strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 			}
-			if _, err := s.scaling(); err != nil {
+			if len(out) > 0 {
+				x.Change = "take " + x.Name
+			}
+			near, err := s.near(x)
+			for _, x := range append([]setting{x}, near...) {
+				if err == nil {
+					_, err = x.scaling()
+				}
+				if !slices.ContainsFunc(out, func(o setting) bool { return o.Name == x.Name }) {
+					out = append(out, x)
+				}
+			}
+			if err != nil {
 				return nil, exit.New(exit.Usage, err, "docs/how-to/cost.md shows the files")
 			}
-			out = append(out, s)
 		}
 	}
-	if len(out) == 1 {
+	if len(out) == 1 && s == nil {
 		out[0].Name = ""
 	}
 	return out, nil
@@ -245,19 +209,31 @@ type contender struct {
 }
 
 // name returns what the row is called.
-func (c contender) name(profile string) string {
-	if c.setting.Name == "" {
+func (c contender) name(chosen []server.Profile) string {
+	profile := chosen[c.profile].SchedulerName
+	switch {
+	case c.setting.Name == "":
 		return profile
+	case len(chosen) == 1:
+		return c.setting.Name
 	}
 	return profile + ", " + c.setting.Name
+}
+
+// change says what the row changes of the first one.
+func (c contender) change(chosen []server.Profile) string {
+	if c.profile == 0 {
+		return c.setting.Change
+	}
+	return c.setting.changed("schedule with " + chosen[c.profile].SchedulerName).Change
 }
 
 // errNoPrices says why --prices stands alone.
 var errNoPrices = errors.New("--prices is for nodes as recorded; with --autoscaler, prices are those of --types")
 
 // windowOf returns the window of the flags. Where an autoscaler starts the nodes of every row, the record needs none.
-func windowOf(c *ucli.Context, all []setting) replay.Window {
+func (p *player) windowOf(c *ucli.Context) replay.Window {
 	w := recording.Window(c)
-	w.Nodeless = !slices.ContainsFunc(all, func(s setting) bool { return s.Scaler == "" || s.Scaler == none })
+	w.Nodeless = !slices.ContainsFunc(p.contenders, func(x contender) bool { return x.setting.Scaler == "" || x.setting.Scaler == none })
 	return w
 }

@@ -5,12 +5,10 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/autoscale"
 )
 
 // With an autoscaler, the first line says what is paid, and rows have nodes, evictions and hours of types.
@@ -61,11 +59,6 @@ func TestAutoscaler(t *testing.T) {
 		!strings.Contains(string(text), "most-allocated: waiting 0") {
 		t.Errorf("%v: no chart of prices against waiting", err)
 	}
-	code, out, errs = execute(t, append([]string{"--at-most-waiting", "0.5"}, args...)...)
-	if code != exit.OK || !strings.HasPrefix(out, "Leave it as it is: nothing that was tried is cheaper with at most 0.5") ||
-		!strings.Contains(out, "cluster-autoscaler:price@0.7") {
-		t.Errorf("code %d: %s\n%s", code, errs, out)
-	}
 	prices := filepath.Join(t.TempDir(), "prices.yaml")
 	if err := os.WriteFile(prices, []byte("nodes: {m: 1}"), 0o600); err != nil {
 		t.Fatal(err)
@@ -86,29 +79,5 @@ func TestAutoscaler(t *testing.T) {
 		if code, _, errs := execute(t, args...); code != exit.Usage || !strings.Contains(errs, say) {
 			t.Errorf("%q: code %d: %s, want %s", args, code, errs, say)
 		}
-	}
-}
-
-// The answer of a search is the cheapest row with few enough pods waiting, or the one with the fewest.
-func TestAnswer(t *testing.T) {
-	r := result{Unrecorded: "so"}
-	for name, x := range map[string][2]float64{"a": {10, 1}, "b": {8, 2}, "c": {5, 9}} {
-		r.Rows = append(r.Rows, row{Name: name, Figures: map[string]float64{billFigure: x[0], "waiting_pods": x[1]}, Scaled: &activity{}})
-	}
-	slices.SortFunc(r.Rows, func(x, y row) int { return strings.Compare(x.Name, y.Name) })
-	for most, want := range map[float64]string{0.5: "No setting", 1: "Leave it as it is", 3: "is b: 8.00 a day", 10: "is c: 5.00 a day"} {
-		if got := r.answer(most); !strings.Contains(got, want) {
-			t.Errorf("at most %v: %s, want %s", most, got, want)
-		}
-	}
-	for scaler, want := range map[string]bool{"cluster-autoscaler:price@0.7+deletion-costs": true, "cluster-autoscaler": false,
-		"karpenter:60s+defrag+deletion-costs": true, "karpenter+defrag": false} {
-		if s, err := (setting{Scaler: scaler, Types: autoscale.ExampleTypes}).scaling(); err != nil || s.DeletionCosts != want {
-			t.Errorf("%s: %+v, %v", scaler, s, err)
-		}
-	}
-	want := []string{"cluster-autoscaler:price", "cluster-autoscaler:price@0.3", "cluster-autoscaler:price@0.7", "none"}
-	if got := searched([]string{"cluster-autoscaler:price", "none"}); !slices.Equal(got, want) {
-		t.Errorf("%q", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -89,7 +90,7 @@ func run(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	printed, err := p.report(c, &page)
+	printed, err := p.report(c, formats[c.String("output")], &page)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func checkFormat(c *ucli.Context) error {
 }
 
 // report plays everything, puts the figures onto the page, and prints them. printed is the error of that.
-func (p *player) report(c *ucli.Context, page *report.Run) (printed, err error) {
+func (p *player) report(c *ucli.Context, write func(io.Writer, result) error, page *report.Run) (printed, err error) {
 	log, closer, err := cli.Log(c, c.Command.Name, cli.OnTerminal())
 	if err != nil {
 		return nil, err
@@ -121,7 +122,7 @@ func (p *player) report(c *ucli.Context, page *report.Run) (printed, err error) 
 		return nil, err
 	}
 	r.onto(page)
-	return formats[c.String("output")](c.App.Writer, r), nil
+	return write(c.App.Writer, r), nil
 }
 
 // result plays the profiles, on workers if there are some.
@@ -167,38 +168,42 @@ func playerOf(c *ucli.Context) (*player, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := settings(c)
+	search, err := searchOf(c)
 	if err != nil {
 		return nil, err
 	}
-	if all[0].Scaler != "" && prices != nil {
+	p, err := newPlayer(c, search, chosen, eval.Seeds(c.Uint64("seed"), n))
+	if err != nil {
+		return nil, err
+	}
+	if p.contenders[0].setting.Scaler != "" && prices != nil {
 		return nil, exit.New(exit.Usage, errNoPrices, "")
 	}
-	p, err := newPlayer(c, all, chosen, eval.Seeds(c.Uint64("seed"), n))
-	if err != nil {
-		return nil, err
-	}
-	p.window, p.config.Objective, p.config.Prices = windowOf(c, all), term, prices
-	source, err := recording.Source(c, p.window)
-	p.sources = []replay.Source{source}
-	return p, err
+	p.config.Objective, p.config.Prices = term, prices
+	return p, p.read(c)
 }
 
 // newPlayer returns a player of profiles, the present one first, with each autoscaler. It still needs records and an objective.
-func newPlayer(c *ucli.Context, all []setting, chosen []server.Profile, seeds []uint64) (*player, error) {
+func newPlayer(c *ucli.Context, s *search, chosen []server.Profile, seeds []uint64) (*player, error) {
+	all, err := settings(c, s)
+	if err != nil {
+		return nil, err
+	}
 	var contenders []contender
-	for _, s := range all {
+	for _, x := range all {
 		for i := range chosen {
-			contenders = append(contenders, contender{i, s})
+			contenders = append(contenders, contender{i, x})
 		}
 	}
-	var most *float64
-	if c.IsSet("at-most-waiting") {
-		if most = new(c.Float64("at-most-waiting")); !(*most >= 0) {
-			return nil, exit.Usagef("--at-most-waiting is %v, must be 0 or more", *most)
-		}
-	}
-	return &player{most: most, chosen: chosen, contenders: contenders, seeds: seeds, config: replay.Config{Blocks: blocks}}, nil
+	return &player{search: s, chosen: chosen, contenders: contenders, seeds: seeds, config: replay.Config{Blocks: blocks}}, nil
+}
+
+// read reads the record.
+func (p *player) read(c *ucli.Context) error {
+	p.window = p.windowOf(c)
+	source, err := recording.Source(c, p.window)
+	p.sources = []replay.Source{source}
+	return err
 }
 
 // player plays one course after another.
@@ -215,7 +220,7 @@ type player struct {
 	played     map[turn]replay.Course // by the pool
 	bar        *cli.Bar
 	seeds      []uint64
-	most       *float64 // pods that may wait in a search; nil: there is none
+	search     *search // nil: there is none
 	done       int
 }
 
@@ -239,7 +244,7 @@ func (p *player) all(ctx context.Context) (result, error) {
 		names, courses = append(names, reality), append(courses, runs{real})
 	}
 	for i, x := range p.contenders {
-		name := x.name(p.chosen[x.profile].SchedulerName)
+		name := x.name(p.chosen)
 		p.config.Profile = decoded.Profiles[x.profile]
 		if p.config.Scaling, err = x.setting.scaling(); err != nil {
 			return result{}, err
@@ -263,8 +268,8 @@ func (p *player) all(ctx context.Context) (result, error) {
 	}
 	out := compare(&whole, view, names, courses, p.seeds)
 	out.Scenario, out.About = p.scenario.Name, p.scenario.About
-	if p.most != nil {
-		out.Answer = out.answer(*p.most)
+	if p.search != nil {
+		p.conclude(&out)
 	}
 	out.Objective, out.Observed = p.config.Objective.Name(), p.journal.observed()
 	return out, nil
@@ -337,7 +342,7 @@ func (p *player) away(ctx context.Context, c *ucli.Context) error {
 			if p.journal != nil && t.Seed == p.seeds[0] {
 				continue
 			}
-			u := workers.Unit{Kind: Kind, About: fmt.Sprintf("%s, seed %d", x.name(profile.SchedulerName), t.Seed), Blobs: t.blobs()}
+			u := workers.Unit{Kind: Kind, About: fmt.Sprintf("%s, seed %d", x.name(p.chosen), t.Seed), Blobs: t.blobs()}
 			if u.Task, err = json.Marshal(t); err != nil {
 				return err
 			}

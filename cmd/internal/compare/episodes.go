@@ -28,21 +28,21 @@ type Episodes struct {
 
 // Report plays the episodes with the autoscalers of the flags, prints the figures, and puts them onto the page.
 func (e Episodes) Report(c *ucli.Context, page *report.Run) error {
-	all, err := settings(c)
+	search, err := searchOf(c)
 	if err = errors.Join(checkFormat(c), err); err != nil {
 		return err
 	}
-	if !c.IsSet("nodepools") {
-		for i := range all {
-			all[i].Pools = poolsOf(e.Sources)
-		}
-	}
-	p, err := newPlayer(c, all, e.Profiles, e.Seeds)
+	p, err := newPlayer(c, search, e.Profiles, e.Seeds)
 	if err != nil {
 		return err
 	}
+	if !c.IsSet("nodepools") {
+		for i := range p.contenders {
+			p.contenders[i].setting.Pools = poolsOf(e.Sources)
+		}
+	}
 	p.scenario, p.sources, p.config.Objective = e.Scenario, e.Sources, objective.Balance{}
-	return errors.Join(p.report(c, page))
+	return errors.Join(p.report(c, formats[c.String("output")], page))
 }
 
 // poolsOf returns NodePools of machines on demand: one for each set of labels and taints that nodes have, of any type and in any zone.

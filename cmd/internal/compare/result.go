@@ -53,6 +53,7 @@ type runs []replay.Course
 // row has the means over the courses of a contender.
 type row struct {
 	Name        string             `json:"name"`
+	Change      string             `json:"change,omitempty"` // of the first row, in a search
 	Pods        int                `json:"pods"`
 	Figures     map[string]float64 `json:"figures"`
 	P95         float64            `json:"wait_p95_s"`

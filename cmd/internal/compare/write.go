@@ -19,6 +19,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/each"
 	"gnnsched/internal/table"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/replay"
@@ -30,19 +31,13 @@ var formats = map[string]func(io.Writer, result) error{
 }
 
 func writeCSV(w io.Writer, r result) error {
-	head := []string{"name", "pods", "wait_p95_s"}
-	for _, n := range r.counts() {
-		head = append(head, n.name)
-	}
+	head := append([]string{"name", "pods", "wait_p95_s"}, each.Map(r.counts(), func(n number) string { return n.name })...)
 	for _, f := range r.view.figures() {
 		head = append(head, f.name, f.name+"_difference", f.name+"_low", f.name+"_high")
 	}
 	lines := [][]string{head}
 	for _, x := range r.Rows {
-		line := []string{x.Name, strconv.Itoa(x.Pods), eval.Exact(x.P95)}
-		for _, n := range r.counts() {
-			line = append(line, n.of(x))
-		}
+		line := append([]string{x.Name, strconv.Itoa(x.Pods), eval.Exact(x.P95)}, r.counted(x)...)
 		for _, f := range r.view.figures() {
 			line = append(line, eval.Exact(x.Figures[f.name]), "", "", "")
 			if d, has := x.Differences[f.name]; has {
@@ -83,10 +78,14 @@ func writeTable(w io.Writer, r result) error {
 		p.say("", r.Scenario+": "+r.About+".")
 	}
 	if r.Answer != "" {
-		p.say("", r.Answer+".")
+		for line := range strings.SplitSeq(r.Answer+".", "\n") {
+			p.say("", line)
+		}
 	}
 	for _, v := range r.Verdicts {
-		p.say("", v.Text+".")
+		if r.Answer == "" {
+			p.say("", v.Text+".")
+		}
 	}
 	if (len(r.Verdicts) == 0 || r.Unrecorded != "") && !r.scaled {
 		p.say("", r.accuracy())
@@ -99,10 +98,7 @@ func writeTable(w io.Writer, r result) error {
 	}
 	p.say("", fmt.Sprintf("%s to %s, %v; %s. Simulated are all but %s, as means over %s.", r.From.Format(time.RFC3339),
 		r.To.Format(time.RFC3339), r.To.Sub(r.From).Round(time.Second), judges, reality, seeds))
-	if err := r.figures().Framed(&p.b, p.width); err != nil {
-		return err
-	}
-	if err := r.writeDifferences(&p); err != nil {
+	if err := r.writeFigures(&p); err != nil {
 		return err
 	}
 	p.b.WriteString("\nThe replay lacks\n")
@@ -114,6 +110,18 @@ func writeTable(w io.Writer, r result) error {
 	}
 	_, err := w.Write(p.b.Bytes())
 	return err
+}
+
+// writeFigures writes the figures and their differences, of a search as one table of the settings.
+func (r result) writeFigures(p *printer) error {
+	if r.Answer != "" {
+		p.say("", r.rules("A * marks", ""))
+		return r.searched().Framed(&p.b, p.width)
+	}
+	if err := r.figures().Framed(&p.b, p.width); err != nil {
+		return err
+	}
+	return r.writeDifferences(p)
 }
 
 // writeDifferences writes the differences of the simulated present profile from the real placements, and of the others from the present
@@ -165,11 +173,7 @@ func (r result) notes() []string {
 // figures returns a table with a row for each figure and a column for each row of the result.
 func (r result) figures() table.Table {
 	line := func(title string, of func(row) string) []string {
-		out := []string{title}
-		for _, x := range r.Rows {
-			out = append(out, of(x))
-		}
-		return out
+		return append([]string{title}, each.Map(r.Rows, of)...)
 	}
 	lines := table.Table{line("", func(x row) string { return x.Name })}
 	for k, f := range r.shown() {
@@ -230,11 +234,7 @@ func (r result) types() []string {
 
 // list renders the differences of a row.
 func (r result) list(d map[string]difference) string {
-	var out []string
-	for _, f := range r.shown() {
-		out = append(out, f.title+" "+d[f.name].text(f))
-	}
-	return strings.Join(out, ", ")
+	return strings.Join(each.Map(r.shown(), func(f figure) string { return f.title + " " + d[f.name].text(f) }), ", ")
 }
 
 // count writes a mean of counts, which is mostly whole.
@@ -278,7 +278,7 @@ func (r result) onto(p *report.Run) {
 	present := r.Rows[r.baseline()]
 	s := report.Scenario{
 		Name: cmp.Or(r.Scenario, "record"), About: cmp.Or(r.About, r.about()), Objective: r.Objective, Baseline: present.Name,
-		Rule: r.rules("Better and worse mark", "unclear marks"), Tables: []report.Table{r.counted(), r.lacking()},
+		Rule: r.rules("Better and worse mark", "unclear marks"), Tables: []report.Table{r.pods(), r.lacking()},
 	}
 	if r.Observed != nil {
 		s.Observed = *r.Observed
@@ -341,30 +341,24 @@ func (d difference) reversed() difference {
 	return out
 }
 
-func (r result) counted() report.Table {
-	t := report.Table{Title: "Pods", Columns: []string{"", "pods", "p95 of waits in s"}}
-	for _, n := range r.counts() {
-		t.Columns = append(t.Columns, n.title)
-	}
-	for _, x := range r.Rows {
-		cells := []string{x.Name, strconv.Itoa(x.Pods), fmt.Sprintf("%.2f", x.P95)}
-		for _, n := range r.counts() {
-			cells = append(cells, n.of(x))
-		}
-		t.Rows = append(t.Rows, cells)
-	}
-	return t
+// pods returns the table of counts.
+func (r result) pods() report.Table {
+	titles := each.Map(r.counts(), func(n number) string { return n.title })
+	return report.Table{Title: "Pods", Columns: append([]string{"", "pods", "p95 of waits in s"}, titles...),
+		Rows: each.Map(r.Rows, func(x row) []string {
+			return append([]string{x.Name, strconv.Itoa(x.Pods), fmt.Sprintf("%.2f", x.P95)}, r.counted(x)...)
+		})}
+}
+
+// counted returns the counts of a row.
+func (r result) counted(x row) []string {
+	return each.Map(r.counts(), func(n number) string { return n.of(x) })
 }
 
 func (r result) lacking() report.Table {
-	t := report.Table{Title: "What the replay lacks", Columns: []string{"", "pods"}}
-	for _, l := range r.Lacks {
-		t.Rows = append(t.Rows, []string{l.What, strconv.Itoa(l.Pods)})
-	}
-	for _, n := range r.notes() {
-		t.Rows = append(t.Rows, []string{"note: " + n, ""})
-	}
-	return t
+	lacks := each.Map(r.Lacks, func(l replay.Lack) []string { return []string{l.What, strconv.Itoa(l.Pods)} })
+	notes := each.Map(r.notes(), func(n string) []string { return []string{"note: " + n, ""} })
+	return report.Table{Title: "What the replay lacks", Columns: []string{"", "pods"}, Rows: append(lacks, notes...)}
 }
 
 // soon is the number of seconds up to which a wait counts as none in the counts by class: real schedulers take some time for

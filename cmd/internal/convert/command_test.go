@@ -79,7 +79,7 @@ func (c *caseOf) check(t *testing.T, dir string) {
 	}
 	var out bytes.Buffer
 	app := &ucli.App{
-		Name: "gnnsched", Commands: []*ucli.Command{plan.Command()}, Writer: &out, ErrWriter: &bytes.Buffer{},
+		Name: "gnnsched", Commands: []*ucli.Command{plan.Command(nil, nil)}, Writer: &out, ErrWriter: &bytes.Buffer{},
 		ExitErrHandler: func(*ucli.Context, error) {},
 	}
 	if err := app.RunContext(context.Background(), []string{"gnnsched", "plan", "--log-dir=", "--log-level=error", "x.record"}); err != nil {

@@ -26,17 +26,20 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Command returns the command.
-func Command() *ucli.Command {
+// Command returns the command, with the flags that --nodes has and its search, which is compare's: the services that use other parts of
+// this package need none.
+func Command(ofNodes []ucli.Flag, searchNodes ucli.ActionFunc) *ucli.Command {
 	return &ucli.Command{
 		Name:      "plan",
-		Usage:     "plan with a recorded cluster: empty nodes, or lose some",
+		Usage:     "plan with a recorded cluster: empty nodes, lose some, or buy others",
 		ArgsUsage: "RECORD",
 		Description: "RECORD is a folder that gnnsched record or gnnsched convert wrote, or a file of kubectl get -o json (- is stdin). " +
 			"Nothing is moved, and no cluster is asked. All filters of\nkube-scheduler count. docs/how-to/plan.md describes the results.\n\n" +
 			"By default: which pods to move where so that most nodes become empty. The moves respect PodDisruptionBudgets\n" +
 			"            and the annotations by which owners ask to leave pods and nodes.\n" +
-			"--without:  which pods get no node if the cluster loses nodes, and why not, under each --profile.\n\n" +
+			"--without:  which pods get no node if the cluster loses nodes, and why not, under each --profile.\n" +
+			"--nodes:    which limits of NodePools and which settings of an autoscaler to change to pay less, with as few pods waiting\n" +
+			"            as now or as --at-most-waiting says. This replays the record, as gnnsched compare does; docs/how-to/cost.md.\n\n" +
 			"Examples:\n" +
 			"   gnnsched plan prod.record                            # at the end of the record, at most 20 moves\n" +
 			"   gnnsched plan --moves 100 --memory 64Gi prod.record  # moves may cost so much at most\n" +
@@ -44,11 +47,21 @@ func Command() *ucli.Command {
 			"   gnnsched plan -o json prod.record | jq .freed\n" +
 			"   kubectl get pods,nodes,pdb,jobs -A -o json | gnnsched plan -\n" +
 			"   gnnsched plan --without zone=a prod.record           # what if zone a fails?\n" +
-			"   gnnsched plan --without node=n1 --without node=n2 --without disk=hdd prod.record",
-		Flags: cli.Grouped(slices.Concat(flags(), SearchFlags(), cli.LogFlags()),
-			cli.Group{Heading: "without --without", Flags: strings.Join(ofMoves, " ")},
-			cli.Group{Heading: "with --without", Flags: strings.Join(ofLosses, " ")}),
-		Action: run,
+			"   gnnsched plan --without node=n1 --without node=n2 --without disk=hdd prod.record\n" +
+			"   gnnsched plan --nodes --autoscaler karpenter --types types.yaml --nodepools pools.yaml prod.record",
+		Flags: cli.Grouped(slices.Concat(flags(), SearchFlags(), ofNodes, cli.LogFlags()),
+			cli.Group{Heading: "moves, without --without and --nodes", Flags: ofMoves},
+			cli.Group{Heading: "with --without or --nodes", Flags: ofProfiles},
+			cli.Group{Heading: "with --nodes", Flags: cli.Names(ofNodes)}),
+		Action: func(c *ucli.Context) error {
+			if err := check(c, cli.Names(ofNodes)); err != nil {
+				return err
+			}
+			if c.Bool("nodes") {
+				return searchNodes(c)
+			}
+			return run(c)
+		},
 	}
 }
 
@@ -59,6 +72,7 @@ func flags() []ucli.Flag {
 		&ucli.BoolFlag{Name: "delete-emptydir-data", Usage: "move pods though their emptyDir volumes lose their data"},
 		&ucli.GenericFlag{Name: "without", Value: &texts{},
 			Usage: "lose the `NODES` node=NAME, zone=NAME or those that a selector of labels selects; may be given several times"},
+		&ucli.BoolFlag{Name: "nodes", Usage: "search for NodePools and settings of an --autoscaler that cost less"},
 		&ucli.StringSliceFlag{Name: "profile", Aliases: []string{"p"}, Value: ucli.NewStringSlice("default", "linear-pack"),
 			Usage: "`PROFILE` that places the pods; may be given several times"},
 		recording.CheckpointFlag(),
@@ -100,23 +114,35 @@ func Search(c *ucli.Context) (plan.Search, error) {
 	return s, nil
 }
 
-// ofMoves are the flags without effect on losses, and ofLosses those without effect on moves.
-var (
-	ofMoves  = []string{"moves", "memory", "delete-emptydir-data", "also-move", "search", "search-time"}
-	ofLosses = []string{"profile", "checkpoint"}
+// ofMoves are the flags that only moves have, and ofProfiles those that moves lack.
+const (
+	ofMoves    = "moves memory delete-emptydir-data also-move search search-time"
+	ofProfiles = "profile checkpoint"
 )
 
 // check returns an error for a flag without effect.
-func check(c *ucli.Context) error {
-	losses := c.IsSet("without")
-	for _, f := range ofMoves {
-		if losses && c.IsSet(f) {
-			return exit.Usagef("--%s has no effect with --without", f)
-		}
+func check(c *ucli.Context, ofNodes string) error {
+	losses, nodes := c.IsSet("without"), c.Bool("nodes")
+	switch {
+	case losses && nodes:
+		return exit.Usagef("--without and --nodes are two plans: leave one of them out")
+	case nodes && !c.IsSet("autoscaler"):
+		return exit.New(exit.Usage, errors.New("--nodes searches the settings of an autoscaler"),
+			"add --autoscaler NAME; gnnsched plan --help-all lists them")
 	}
-	for _, f := range ofLosses {
-		if !losses && c.IsSet(f) {
-			return exit.Usagef("--%s has no effect without --without", f)
+	for _, x := range []struct {
+		no         bool
+		flags, say string
+	}{
+		{losses, ofMoves, "with --without"},
+		{nodes, ofMoves + " at", "with --nodes"},
+		{!losses && !nodes, ofProfiles, "without --without or --nodes"},
+		{!nodes, ofNodes, "without --nodes: add it"},
+	} {
+		for f := range strings.FieldsSeq(x.flags) {
+			if x.no && c.IsSet(f) {
+				return exit.Usagef("--%s has no effect %s", f, x.say)
+			}
 		}
 	}
 	if o := c.String("output"); o != "text" && o != "json" {
@@ -126,9 +152,6 @@ func check(c *ucli.Context) error {
 }
 
 func run(c *ucli.Context) error {
-	if err := check(c); err != nil {
-		return err
-	}
 	log, closer, err := cli.Log(c, "plan", cli.OnTerminal())
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package plan
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/compare"
 	"gnnsched/cmd/internal/convert"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
@@ -41,7 +43,7 @@ func write(t *testing.T, seconds int64) string {
 func runPlan(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	app := &ucli.App{Writer: &out, ErrWriter: &bytes.Buffer{}, Commands: []*ucli.Command{Command()}}
+	app := &ucli.App{Writer: &out, ErrWriter: &bytes.Buffer{}, Commands: []*ucli.Command{Command(compare.AutoscalerFlags(), compare.Nodes)}}
 	err := app.RunContext(t.Context(), append([]string{"gnnsched", "plan", "--log-dir", "", "--log-level", "error"}, args...))
 	return out.String(), err
 }
@@ -101,6 +103,37 @@ func TestWithout(t *testing.T) {
 	}
 }
 
+// With --nodes, the first lines say what to change of the NodePools and the autoscaler, for as few pods waiting as now.
+func TestNodes(t *testing.T) {
+	dir, types, pools := filepath.Join(t.TempDir(), "r"), filepath.Join(t.TempDir(), "types.yaml"), filepath.Join(t.TempDir(), "pools.yaml")
+	w := fatal.Value(record.Create(dir, record.Options{}))(t)
+	const t0, end = 1_700_000_000_000, 3 * 3600_000
+	for i := range int64(40) {
+		w.Pod(record.Pod{UID: fmt.Sprint(i), Namespace: "shop", Name: fmt.Sprint("web-", i), MilliCPU: 1000, Memory: 1 << 30, Arrived: t0 + i*100_000,
+			Ended: min(t0+i*200_000+3600_000, t0+end), End: record.Succeeded})
+	}
+	w.Run(record.Run{ID: "1", Source: "live", From: t0, To: t0 + end})
+	fatal.Value(w.Close())(t)
+	fatal.If(t, os.WriteFile(types, []byte("[{name: m, resources: {cpu: 4, memory: 16Gi}, overhead: {}, offerings: [{price: 0.4}, {price: 0.1, spot: true}]}]"), 0o600))
+	const of = "template: {spec: {requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [%s]}]}}}}\n---\n"
+	fatal.If(t, os.WriteFile(pools, []byte(fmt.Sprintf("{kind: NodePool, metadata: {name: steady}, spec: {"+of+
+		"{kind: NodePool, metadata: {name: spot}, spec: {limits: {cpu: 8}, "+of+"{kind: NodePool, metadata: {name: shut}, spec: {limits: {cpu: 0}}}",
+		"on-demand", "spot")), 0o600))
+	args := []string{"--nodes", "--autoscaler", "cluster-autoscaler", "--types", types, "--nodepools", pools, dir}
+	fatal.Golden(t, "nodes.txt", fatal.Value(runPlan(t, args...))(t))
+	few := []string{"--nodes", "--autoscaler", "cluster-autoscaler:price@0.5", "--types", types, dir}
+	for say, more := range map[string][]string{
+		`"answer": "Leave it as it is`:                                               {"-o", "json", "--at-most-waiting", "0.5"},
+		"No setting that was tried keeps at most 0.01 pods waiting.":                 {"--at-most-waiting", "0.01"},
+		"│ linear-pack, cluster-autoscaler:price@0.5 ":                               {"--profile", "default", "--profile", "linear-pack"},
+		"without a file of NodePools, only the autoscaler's own settings are varied": nil,
+	} {
+		if out, err := runPlan(t, append(more, few...)...); err != nil || !strings.Contains(out, say) {
+			t.Errorf("%q: %v\n%s", more, err, out)
+		}
+	}
+}
+
 func TestBadInput(t *testing.T) {
 	dir, cut := write(t, 60), write(t, 60)
 	pods := filepath.Join(cut, "pods-000001.parquet")
@@ -126,7 +159,15 @@ func TestBadInput(t *testing.T) {
 		{[]string{"--without", "a in b", dir}, "--without \"a in b\""},
 		{[]string{"--without", "", dir}, "it selects every node"},
 		{[]string{"--without", "node=a", "--moves", "3", dir}, "--moves has no effect with --without"},
-		{[]string{"--profile", "gnn", dir}, "--profile has no effect without --without"},
+		{[]string{"--profile", "gnn", dir}, "--profile has no effect without --without or --nodes"},
+		{[]string{"--nodes", dir}, "add --autoscaler NAME"},
+		{[]string{"--nodes", "--without", "node=a", "--autoscaler", "none", dir}, "leave one of them out"},
+		{[]string{"--nodes", "--autoscaler", "none", "--memory", "1Gi", dir}, "--memory has no effect with --nodes"},
+		{[]string{"--nodes", "--autoscaler", "none", "--at", "2023-11-14T22:13:30Z", dir}, "--at has no effect with --nodes"},
+		{[]string{"--nodes", "--autoscaler", "nobody", dir}, "no autoscaler is called"},
+		{[]string{"--nodes", "--autoscaler", "none", "--at-most-waiting", "-1", dir}, "must be 0 or more"},
+		{[]string{"--autoscaler", "none", dir}, "--autoscaler has no effect without --nodes: add it"},
+		{[]string{"--without", "node=a", "--types", "x", dir}, "--types has no effect without --nodes: add it"},
 		{[]string{"--without", "node=a", "--profile", "none", dir}, "no profile is called"},
 		{[]string{filepath.Join(dir, "none")}, "no such file"},
 		{[]string{t.TempDir()}, "no part of a record"},

@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/internal/each"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/files"
 	"gnnsched/scheduler/eval/contender"
@@ -531,19 +532,15 @@ func (s *sayings) log(log zerolog.Logger) {
 
 // kinds lists the kinds that a record cannot hold, such as "Service: 3, ConfigMap: 2".
 func (s *sayings) kinds() string {
-	var out []string
-	for _, kind := range slices.Sorted(maps.Keys(s.skipped)) {
-		out = append(out, fmt.Sprintf("%s: %d", kind, s.skipped[kind]))
-	}
-	return strings.Join(out, ", ")
+	kinds := slices.Sorted(maps.Keys(s.skipped))
+	return strings.Join(each.Map(kinds, func(kind string) string { return fmt.Sprintf("%s: %d", kind, s.skipped[kind]) }), ", ")
 }
 
 // missing describes the parts of the cluster that the record lacks.
 func (s *sayings) missing() string {
-	var out []string
-	for _, kind := range slices.Sorted(maps.Keys(s.leftOut)) {
-		out = append(out, fmt.Sprintf("%d objects of kind %s that cannot be read", s.leftOut[kind].Objects, kind))
-	}
+	out := each.Map(slices.Sorted(maps.Keys(s.leftOut)), func(kind string) string {
+		return fmt.Sprintf("%d objects of kind %s that cannot be read", s.leftOut[kind].Objects, kind)
+	})
 	if s.unsized.Objects > 0 {
 		out = append(out, fmt.Sprintf("the capacity of %d nodes", s.unsized.Objects))
 	}
