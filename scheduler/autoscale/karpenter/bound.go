@@ -13,13 +13,12 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// bound proves that some consolidations are impossible, so that Karpenter need not simulate them: a simulation copies all nodes. It looks
-// at CPU, memory and the number of pods alone. All else that Karpenter looks at forbids more, never less.
+// bound proves that some consolidations are impossible, so that Karpenter need not simulate them. It looks at CPU, memory and the number of
+// pods alone. All else that Karpenter looks at forbids more, never less.
 type bound struct {
-	machines map[string]*machine                   // that pods may move to
-	free     map[string]cluster.Resources          // of these
-	hosts    map[cluster.Resources]map[string]bool // which of these have room for a pod of a size; filled when asked
-	types    []bargain
+	*store
+	types []bargain
+	hosts map[cluster.Resources]map[string]bool // the machines that have room for a pod of a size; filled when asked
 }
 
 // bargain is the size of a type of machine, with its least price.
@@ -32,30 +31,18 @@ func resourcesOf(a kube.Amounts) cluster.Resources {
 	return cluster.Resources{MilliCPU: a.MilliCPU, Memory: a.Memory, Pods: a.Pods}
 }
 
-// bound returns the bound for the cluster as it is.
-func (s *scaler) bound() *bound {
-	b := &bound{machines: map[string]*machine{}, free: map[string]cluster.Resources{}, hosts: map[cluster.Resources]map[string]bool{}}
-	for _, m := range s.store.machines {
-		b.machines[m.name] = m
-		if m.node == nil || m.leaves { // pods of one that boots would make the simulation fail
-			continue
-		}
-		left := resourcesOf(kube.AmountsIn(m.node.Status.Allocatable))
-		for _, e := range m.pods {
-			left = left.Minus(e.size)
-		}
-		b.free[m.name] = left
-	}
-	for _, types := range s.provider.types {
+// bargains returns the types of machines.
+func (p *provider) bargains() (out []bargain) {
+	for _, types := range p.types {
 		for _, it := range types {
 			x := bargain{size: resourcesOf(kube.AmountsIn(it.Allocatable())), price: it.Offerings[0].Price}
 			for _, o := range it.Offerings {
 				x.price = min(x.price, o.Price)
 			}
-			b.types = append(b.types, x)
+			out = append(out, x)
 		}
 	}
-	return b
+	return out
 }
 
 // forbids reports whether the pods of candidates surely need more than the other machines and one new machine that is cheaper than the
@@ -68,7 +55,7 @@ func (b *bound) forbids(candidates []*disruption.Candidate) bool {
 	}
 	var need cluster.Resources
 	for _, c := range candidates {
-		for _, e := range b.machines[c.Name()].pods {
+		for _, e := range b.machine(c.Name()).pods {
 			if podutils.IsReschedulable(e.pod) && !b.elsewhere(e.size, gone) {
 				need = need.Plus(e.size)
 			}
@@ -82,9 +69,9 @@ func (b *bound) elsewhere(pod cluster.Resources, gone map[string]bool) bool {
 	hosts, known := b.hosts[pod]
 	if !known {
 		hosts = map[string]bool{}
-		for name, left := range b.free {
-			if pod.Within(left) {
-				hosts[name] = true
+		for _, m := range b.machines {
+			if m.node != nil && !m.leaves && pod.Within(m.free) { // pods of one that boots would make the simulation fail
+				hosts[m.name] = true
 			}
 		}
 		b.hosts[pod] = hosts
@@ -105,4 +92,15 @@ func sizeOf(p *corev1.Pod) cluster.Resources {
 	out := resourcesOf(kube.Requests(p))
 	out.Pods = 1
 	return out
+}
+
+// plain reports whether only room on untainted machines decides where a pod runs, of CPU and memory.
+func plain(p *corev1.Pod) bool {
+	s := &p.Spec
+	for name := range kube.RequestList(p) {
+		if name != corev1.ResourceCPU && name != corev1.ResourceMemory {
+			return false
+		}
+	}
+	return s.Affinity == nil && len(s.NodeSelector)+len(s.TopologySpreadConstraints)+len(s.ResourceClaims)+len(kube.HostPorts(p)) == 0
 }

@@ -14,7 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	disruptionutils "sigs.k8s.io/karpenter/pkg/utils/disruption"
+	podutils "sigs.k8s.io/karpenter/pkg/utils/pod"
 
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/autoscale"
 )
 
@@ -33,6 +36,10 @@ type machine struct {
 
 	pods  []*entry
 	fresh bool // whether Karpenter's state lacks some of the pods
+
+	free  cluster.Resources // at most
+	plain bool              // whether it takes every plain pod for which it has room
+	apart bool              // whether one of its pods keeps others away
 }
 
 // providerID returns the identity of a machine that Karpenter's state goes by.
@@ -67,7 +74,25 @@ func (s *scaler) update(ctx context.Context, m *machine, n *autoscale.Node) erro
 			return err
 		}
 	}
+	m.measure()
 	return nil
+}
+
+// measure notes what room there is for pods.
+func (m *machine) measure() {
+	var all corev1.ResourceList
+	switch {
+	case m.node != nil:
+		all = m.node.Status.Allocatable
+	case m.claim != nil:
+		all = m.claim.Status.Allocatable
+	}
+	m.free, m.apart = resourcesOf(kube.AmountsIn(all)), false
+	m.plain = m.node != nil && m.claim != nil && len(m.node.Spec.Taints) == 0
+	for _, e := range m.pods {
+		m.free, m.plain = m.free.Minus(e.size), m.plain && e.plain
+		m.apart = m.apart || podutils.HasRequiredPodAntiAffinity(e.pod)
+	}
 }
 
 // newClaim returns the NodeClaim of a machine that was started as l says, without a name.
