@@ -11,8 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 
 	ucli "github.com/urfave/cli/v2"
 
@@ -77,7 +79,15 @@ func flags() []ucli.Flag {
 // blocks is the number of stretches of time before dependent ones are joined.
 const blocks = 512
 
+// spare lets garbage grow to three times what is in use, unless the user says how far: a quarter of the time would go into its collection.
+var spare = sync.OnceFunc(func() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(300)
+	}
+})
+
 func run(c *ucli.Context) error {
+	spare()
 	if err := checkFormat(c); err != nil {
 		return err
 	}
@@ -406,6 +416,7 @@ type Player struct {
 
 // Play is a workers.Handler.
 func (p *Player) Play(ctx context.Context, data []byte, blob func(string) (string, error)) ([]byte, error) {
+	spare()
 	var t task
 	if err := json.Unmarshal(data, &t); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -106,16 +107,19 @@ func (s *scaler) candidates(ctx context.Context) (out []*disruption.Candidate, t
 	if slices.ContainsFunc(s.store.pools, func(np v1.NodePool) bool { return np.Spec.Disruption.ConsolidationPolicy.IsBalanced() }) {
 		out, totals, err = disruption.GetCandidatesWithTotals(ctx, s.cluster, s.store, silent{}, s.clock, s.provider,
 			func(context.Context, *disruption.Candidate) bool { return true }, disruption.GracefulDisruptionClass, s.queue, nil)
-	} else {
+	} else { // the same without a copy of all nodes
 		pools, types, failed := disruption.BuildNodePoolMap(ctx, s.store, s.provider)
 		limits, without := pdb.NewLimits(ctx, s.store)
-		if err = cmp.Or(failed, without); err != nil {
+		if err := cmp.Or(failed, without); err != nil {
 			return nil, nil, err
 		}
 		for n := range s.cluster.Nodes() {
-			c, not := disruption.NewCandidate(ctx, s.store, silent{}, s.clock, n, limits, pools, types, s.queue, disruption.GracefulDisruptionClass)
-			if not == nil {
-				out = append(out, c)
+			m := s.store.machine(n.Name())
+			if !m.isCandidate(n) || len(s.store.budgets) > 0 {
+				m.candidate, _ = disruption.NewCandidate(ctx, s.store, silent{}, s.clock, n, limits, pools, types, s.queue, disruption.GracefulDisruptionClass)
+			}
+			if m.candidate != nil && !s.queue.HasAny(n.ProviderID()) && n.ValidateNodeDisruptable(s.clock) == nil {
+				out = append(out, m.candidate)
 			}
 		}
 	}
@@ -201,7 +205,7 @@ func (s *scaler) look(ctx context.Context, from int) error {
 	if l.nominated.After(s.now) {
 		wake = sooner(wake, l.nominated)
 	}
-	seen := &reading{}
+	seen := &reading{budgets: map[v1.DisruptionReason]map[string]int{}}
 	for i := from; i < len(l.methods); i++ {
 		cmd, err := s.propose(ctx, l.methods[i], seen)
 		if err != nil {
@@ -227,6 +231,7 @@ func (s *scaler) look(ctx context.Context, from int) error {
 type reading struct {
 	candidates []*disruption.Candidate // nil: not yet read
 	totals     map[string]disruption.NodePoolTotals
+	budgets    map[v1.DisruptionReason]map[string]int
 }
 
 // propose returns the command that a method would validate, or nil.
@@ -248,13 +253,16 @@ func (s *scaler) propose(ctx context.Context, m consolidation, seen *reading) (c
 	if len(candidates) == 0 {
 		return nil, nil
 	}
-	budgets, err := s.budgets(ctx, m.Reason())
-	if err != nil {
-		return nil, err
+	budgets := seen.budgets[m.Reason()]
+	if budgets == nil {
+		if budgets, err = s.budgets(ctx, m.Reason()); err != nil {
+			return nil, err
+		}
+		seen.budgets[m.Reason()] = budgets
 	}
 	m.SetNodePoolTotals(seen.totals)
 	s.loop.captured.command = nil
-	_, err = m.ComputeCommands(ctx, budgets, candidates...)
+	_, err = m.ComputeCommands(ctx, maps.Clone(budgets), candidates...)
 	return s.loop.captured.command, err
 }
 
