@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,7 +29,12 @@ type view struct {
 	single      func() *disruption.SingleNodeConsolidation
 	multi       func() *disruption.MultiNodeConsolidation
 	validators  []disruption.Validator // by method
-	pools       []v1.NodePool          // of an excerpt
+
+	// Of an excerpt:
+	pools      []v1.NodePool
+	has        map[string]bool // machines
+	at         time.Time
+	generation int
 }
 
 // viewOf returns a view that reads a store.
@@ -112,38 +118,57 @@ func (s *scaler) hosts(size cluster.Resources, pods int, goes, in map[string]boo
 	}
 }
 
-// fill makes the excerpt of some machines. Its pools may have as many more machines, and lose as many, as those of the whole.
+// fill makes the excerpt of some machines. Its pools may have as many more machines, and lose as many, as those of the whole. What it has
+// from the same time is kept.
 func (s *scaler) fill(ctx context.Context, in map[string]bool, left map[string]int) (*view, error) {
-	c := s.part.cluster
-	c.Reset()
-	for _, m := range s.store.machines {
-		if !in[m.name] {
-			continue
+	v, c := s.part, s.part.cluster
+	if now := s.clock.Now(); left != nil || s.generation != v.generation || !now.Equal(v.at) {
+		c.Reset()
+		v.has, v.at, v.generation = map[string]bool{}, now, s.generation
+	}
+	for name := range v.has {
+		if !in[name] {
+			c.DeleteNode(name)
+			c.DeleteNodeClaim(name)
+			delete(v.has, name)
 		}
-		if m.claim != nil {
-			c.UpdateNodeClaim(m.claim)
-		}
-		if m.node != nil {
-			if err := c.UpdateNode(ctx, m.node); err != nil {
+	}
+	for name := range in {
+		if m := s.store.machine(name); m != nil && !v.has[name] {
+			v.has[name] = true
+			if err := s.show(ctx, c, m); err != nil {
 				return nil, err
 			}
 		}
-		if m.leaves {
-			c.MarkForDeletion(m.providerID())
-		}
-		if s.cluster.IsNodeNominated(m.providerID()) {
-			c.NominateNodeForPod(ctx, m.providerID())
-		}
 	}
-	s.part.pools = slices.Clone(s.store.pools)
+	v.pools = slices.Clone(s.store.pools)
 	_, going := disruption.NodePoolStatsFromNodes(slices.Collect(c.Nodes()), "")
-	for i := range s.part.pools {
-		np := &s.part.pools[i]
+	for i := range v.pools {
+		np := &v.pools[i]
 		others := resources.Subtract(s.cluster.NodePoolResourcesFor(np.Name), c.NodePoolResourcesFor(np.Name))
 		np.Spec.Limits = v1.Limits(resources.Subtract(corev1.ResourceList(np.Spec.Limits), others))
 		if left != nil {
 			np.Spec.Disruption.Budgets = []v1.Budget{{Nodes: strconv.Itoa(left[np.Name] + going[np.Name])}}
 		}
 	}
-	return s.part, nil
+	return v, nil
+}
+
+// show adds a machine to a state.
+func (s *scaler) show(ctx context.Context, c *state.Cluster, m *machine) error {
+	if m.claim != nil {
+		c.UpdateNodeClaim(m.claim)
+	}
+	if m.node != nil {
+		if err := c.UpdateNode(ctx, m.node); err != nil {
+			return err
+		}
+	}
+	if m.leaves {
+		c.MarkForDeletion(m.providerID())
+	}
+	if s.cluster.IsNodeNominated(m.providerID()) {
+		c.NominateNodeForPod(ctx, m.providerID())
+	}
+	return nil
 }
