@@ -13,14 +13,6 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// bound proves that some consolidations are impossible, so that Karpenter need not simulate them. It looks at CPU, memory and the number of
-// pods alone. All else that Karpenter looks at forbids more, never less.
-type bound struct {
-	*store
-	types []bargain
-	hosts map[cluster.Resources]map[string]bool // the machines that have room for a pod of a size; filled when asked
-}
-
 // bargain is the size of a type of machine, with its least price.
 type bargain struct {
 	size  cluster.Resources
@@ -46,45 +38,26 @@ func (p *provider) bargains() (out []bargain) {
 }
 
 // forbids reports whether the pods of candidates surely need more than the other machines and one new machine that is cheaper than the
-// candidates. Pods that no other machine has room for must go on the new one, all together.
-func (b *bound) forbids(candidates []*disruption.Candidate) bool {
+// candidates, so that Karpenter need not simulate it. Pods that no other machine has room for must go on the new one, all together. It
+// looks at CPU, memory and the number of pods alone. All else that Karpenter looks at forbids more, never less.
+func (s *scaler) forbids(candidates []*disruption.Candidate) bool {
 	price, gone := 0.0, map[string]bool{}
 	for _, c := range candidates {
 		price += c.Price
 		gone[c.Name()] = true
 	}
 	var need cluster.Resources
-	for _, c := range candidates {
-		for _, e := range b.machine(c.Name()).pods {
-			if podutils.IsReschedulable(e.pod) && !b.elsewhere(e.size, gone) {
+	for name := range gone {
+		for _, e := range s.store.machine(name).pods {
+			takes := func(m *machine) bool { // pods of one that boots would make the simulation fail
+				return m.node != nil && !m.leaves && e.size.Within(m.free) && !gone[m.name]
+			}
+			if podutils.IsReschedulable(e.pod) && !slices.ContainsFunc(s.store.machines, takes) {
 				need = need.Plus(e.size)
 			}
 		}
 	}
-	return need != cluster.Resources{} && !slices.ContainsFunc(b.types, func(t bargain) bool { return t.price < price && need.Within(t.size) })
-}
-
-// elsewhere reports whether a machine that stays has room for a pod.
-func (b *bound) elsewhere(pod cluster.Resources, gone map[string]bool) bool {
-	hosts, known := b.hosts[pod]
-	if !known {
-		hosts = map[string]bool{}
-		for _, m := range b.machines {
-			if m.node != nil && !m.leaves && pod.Within(m.free) { // pods of one that boots would make the simulation fail
-				hosts[m.name] = true
-			}
-		}
-		b.hosts[pod] = hosts
-	}
-	if len(hosts) > len(gone) {
-		return true
-	}
-	for name := range hosts {
-		if !gone[name] {
-			return true
-		}
-	}
-	return false
+	return need != cluster.Resources{} && !slices.ContainsFunc(s.types, func(t bargain) bool { return t.price < price && need.Within(t.size) })
 }
 
 // sizeOf returns what a pod requests.

@@ -111,8 +111,8 @@ func TestExcerpt(t *testing.T) {
 	if len(names) != 1 || !names["n03"] {
 		t.Errorf("for a pod of 7 cores: %v", names)
 	}
-	if left := v.pools[0].Spec.Limits["nodes"]; left.Value() != autoscale.MostNodes-29 || v.pools[0].Spec.Disruption.Budgets[0].Nodes != "5" {
-		t.Errorf("the pool is %+v", v.pools[0].Spec)
+	if left := v.store.pools[0].Spec.Limits["nodes"]; left.Value() != autoscale.MostNodes-29 || v.store.pools[0].Spec.Disruption.Budgets[0].Nodes != "5" {
+		t.Errorf("the pool is %+v", v.store.pools[0].Spec)
 	}
 	w.c.Waiting = []*v1.Pod{pod("q", "500m"), pod("r", "1500m")}
 	w.step()
@@ -128,7 +128,7 @@ func TestExcerpt(t *testing.T) {
 	s.cluster.NominateNodeForPod(ctx, s.store.machine("n03").providerID())
 	v, err = s.around(ctx, map[string]int{"plain": 5}, all[3])
 	fatal.If(t, err)
-	if nodes := v.pools[0].Spec.Disruption.Budgets[0].Nodes; nodes != "6" || !v.cluster.IsNodeNominated(s.store.machine("n03").providerID()) {
+	if nodes := v.store.pools[0].Spec.Disruption.Budgets[0].Nodes; nodes != "6" || !v.cluster.IsNodeNominated(s.store.machine("n03").providerID()) {
 		t.Errorf("with one that leaves and one that is nominated: %s may go", nodes)
 	}
 	w.c.Waiting = []*v1.Pod{pod("z", "500m", func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{v1.LabelTopologyZone: "a"} })}
@@ -148,12 +148,11 @@ func TestBoundForbids(t *testing.T) {
 	s := w.scaler.(*scaler)
 	all, _, err := s.candidates(s.context(t.Context()))
 	fatal.If(t, err)
-	b := &bound{s.store, s.types, map[cluster.Resources]map[string]bool{}}
 	got := map[string]bool{}
 	for _, c := range all {
-		got[c.Name()] = b.forbids([]*disruption.Candidate{c})
+		got[c.Name()] = s.forbids([]*disruption.Candidate{c})
 	}
-	if len(got) != 3 || !got["big"] || got["half"] || got["small"] || !b.forbids(all) {
-		t.Errorf("%v, all together %v", got, b.forbids(all))
+	if len(got) != 3 || !got["big"] || got["half"] || got["small"] || !s.forbids(all) {
+		t.Errorf("%v, all together %v", got, s.forbids(all))
 	}
 }

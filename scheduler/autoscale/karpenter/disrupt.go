@@ -65,12 +65,8 @@ type proposal struct {
 
 // methods returns Karpenter's methods in its order, which is that of a view's validators. Nothing drifts here, and no pool has a fixed size.
 func (s *scaler) methods() []consolidation {
-	x := disruption.MakeConsolidation(s.clock, s.cluster, s.store, s.whole.provisioner, s.provider, silent{}, s.queue)
 	s.loop.singles.SingleNodeConsolidation, s.loop.singles.scaler = s.whole.single(), s
-	return []consolidation{
-		disruption.NewEmptiness(x, disruption.WithValidator(&s.loop.captured)),
-		&multis{s.whole.multi(), search{scaler: s}}, &s.loop.singles,
-	}
+	return []consolidation{s.whole.empty, &multis{s.whole.multi(), search{scaler: s}}, &s.loop.singles}
 }
 
 // Yield implements autoscale.Yielder.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning"
@@ -24,45 +23,32 @@ import (
 
 // view is a state of Karpenter and its code that works on it. Each simulation copies all nodes of the state.
 type view struct {
+	store       *store
 	cluster     *state.Cluster
 	provisioner *provisioning.Provisioner
+	empty       *disruption.Emptiness
 	single      func() *disruption.SingleNodeConsolidation
 	multi       func() *disruption.MultiNodeConsolidation
 	validators  []disruption.Validator // by method
 
 	// Of an excerpt:
-	pools      []v1.NodePool
 	has        map[string]bool // machines
 	at         time.Time
 	generation int
 }
 
-// viewOf returns a view that reads a store.
-func (s *scaler) viewOf(c *state.Cluster, from client.Client) *view {
-	v := &view{cluster: c, provisioner: provisioning.NewProvisioner(from, silent{}, s.provider, c, s.clock, nil, nil)}
+// newView returns a view of a state that reads a store.
+func (s *scaler) newView(from *store, c *state.Cluster) *view {
+	v := &view{store: from, cluster: c, provisioner: provisioning.NewProvisioner(from, silent{}, s.provider, c, s.clock, nil, nil)}
 	x := disruption.MakeConsolidation(s.clock, c, from, v.provisioner, s.provider, silent{}, s.queue)
 	later := disruption.WithValidator(&s.loop.captured)
+	v.empty = disruption.NewEmptiness(x, later)
 	v.single = func() *disruption.SingleNodeConsolidation { return disruption.NewSingleNodeConsolidation(x, later) }
 	v.multi = func() *disruption.MultiNodeConsolidation { return disruption.NewMultiNodeConsolidation(x, later) }
 	v.validators = []disruption.Validator{
 		disruption.NewEmptinessValidator(x), disruption.NewMultiConsolidationValidator(x), disruption.NewSingleConsolidationValidator(x),
 	}
 	return v
-}
-
-// excerpt is the store with the pools of a view.
-type excerpt struct {
-	*store
-	view *view
-}
-
-// List implements client.Reader.
-func (x *excerpt) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	if pools, are := list.(*v1.NodePoolList); are {
-		pools.Items = slices.Clone(x.view.pools)
-		return nil
-	}
-	return x.store.List(ctx, list, opts...)
 }
 
 // around returns a view on which Karpenter decides the same about candidates and waiting pods as on the whole cluster. If only room decides
@@ -122,6 +108,7 @@ func (s *scaler) hosts(size cluster.Resources, pods int, goes, in map[string]boo
 // from the same time is kept.
 func (s *scaler) fill(ctx context.Context, in map[string]bool, left map[string]int) (*view, error) {
 	v, c := s.part, s.part.cluster
+	*v.store = *s.store
 	if now := s.clock.Now(); left != nil || s.generation != v.generation || !now.Equal(v.at) {
 		c.Reset()
 		v.has, v.at, v.generation = map[string]bool{}, now, s.generation
@@ -141,10 +128,10 @@ func (s *scaler) fill(ctx context.Context, in map[string]bool, left map[string]i
 			}
 		}
 	}
-	v.pools = slices.Clone(s.store.pools)
+	v.store.pools = slices.Clone(s.store.pools)
 	_, going := disruption.NodePoolStatsFromNodes(slices.Collect(c.Nodes()), "")
-	for i := range v.pools {
-		np := &v.pools[i]
+	for i := range v.store.pools {
+		np := &v.store.pools[i]
 		others := resources.Subtract(s.cluster.NodePoolResourcesFor(np.Name), c.NodePoolResourcesFor(np.Name))
 		np.Spec.Limits = v1.Limits(resources.Subtract(corev1.ResourceList(np.Spec.Limits), others))
 		if left != nil {

@@ -101,12 +101,11 @@ func New(catalog *autoscale.Catalog, opts ...Option) (autoscale.Scaler, error) {
 		s.store.pools = append(s.store.pools, np)
 	}
 	s.provider = newProvider(catalog, s.store.pools)
+	x := &store{}
+	s.types = s.provider.bargains()
 	s.cluster = state.NewCluster(s.clock, s.store, s.provider)
 	s.queue = disruption.NewQueue(s.store, silent{}, s.cluster, s.clock, nil)
-	s.whole = s.viewOf(s.cluster, s.store)
-	x := &excerpt{store: s.store}
-	s.part = s.viewOf(state.NewCluster(s.clock, x, s.provider), x)
-	x.view, s.types = s.part, s.provider.bargains()
+	s.whole, s.part = s.newView(s.store, s.cluster), s.newView(x, state.NewCluster(s.clock, x, s.provider))
 	s.loop.methods = s.methods()
 	return s, nil
 }

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
-
-	"gnnsched/internal/cluster"
 )
 
 // search is what consolidations of single nodes and of several have in common.
@@ -39,7 +37,7 @@ type singles struct {
 // ComputeCommands gives Karpenter one candidate at a time, until it has a command to validate.
 func (x *singles) ComputeCommands(ctx context.Context, budgets map[string]int, all ...*disruption.Candidate) ([]disruption.Command, error) {
 	ordered := x.order(ctx, all)
-	constrained, tried, bound := false, 0, bound{x.store, x.types, map[cluster.Resources]map[string]bool{}}
+	constrained, tried := false, 0
 	for i, c := range ordered {
 		if budgets[c.NodePool.Name] == 0 {
 			constrained = true
@@ -49,7 +47,7 @@ func (x *singles) ComputeCommands(ctx context.Context, budgets map[string]int, a
 			x.after = ordered[i-1].Name()
 			return nil, nil
 		}
-		if bound.forbids(ordered[i : i+1]) {
+		if x.forbids(ordered[i : i+1]) {
 			continue
 		}
 		v, err := x.around(ctx, nil, c)
@@ -113,8 +111,8 @@ func (x *multis) ComputeCommands(ctx context.Context, budgets map[string]int, al
 		left[c.NodePool.Name]--
 		return false
 	})
-	last, bound := min(mostMulti, len(able)-1), bound{x.store, x.types, map[cluster.Resources]map[string]bool{}}
-	for last >= 1 && bound.forbids(able[:(1+last)/2+1]) {
+	last := min(mostMulti, len(able)-1)
+	for last >= 1 && x.forbids(able[:(1+last)/2+1]) {
 		last = (1+last)/2 - 1
 	}
 	if last >= 1 {
