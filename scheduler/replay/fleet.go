@@ -460,7 +460,9 @@ func (f *fleet) leave(m *machine) error {
 		f.Remove(p.UID)
 	}
 	delete(f.nodes, name)
-	return f.Node(m.Object, nil)
+	was := m.Object
+	m.Object, m.Pods = nil, nil // weeks have thousands of machines
+	return f.Node(was, nil)
 }
 
 // count counts hours of a machine.

@@ -67,13 +67,19 @@ func sizeOf(p *corev1.Pod) cluster.Resources {
 	return out
 }
 
-// plain reports whether only room on untainted machines decides where a pod runs, of CPU and memory.
-func plain(p *corev1.Pod) bool {
-	s := &p.Spec
+// sized reports whether a pod requests CPU and memory alone.
+func sized(p *corev1.Pod) bool {
 	for name := range kube.RequestList(p) {
 		if name != corev1.ResourceCPU && name != corev1.ResourceMemory {
 			return false
 		}
 	}
-	return s.Affinity == nil && len(s.NodeSelector)+len(s.TopologySpreadConstraints)+len(s.ResourceClaims)+len(kube.HostPorts(p)) == 0
+	return true
+}
+
+// plain reports whether only room decides on which of the untainted machines a pod can run.
+func plain(p *corev1.Pod) bool {
+	s := &p.Spec
+	bounds := len(s.NodeSelector) + len(s.TopologySpreadConstraints) + len(s.ResourceClaims) + len(kube.HostPorts(p))
+	return sized(p) && s.Affinity == nil && bounds == 0
 }

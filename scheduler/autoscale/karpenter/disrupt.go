@@ -63,7 +63,7 @@ type proposal struct {
 	due    time.Time
 }
 
-// methods returns Karpenter's methods in its order, which is that of a view's validators. Nothing drifts here, and no pool has a fixed size.
+// methods returns Karpenter's methods in its order, as a view its validators. Nothing drifts here, and no pool has a fixed size.
 func (s *scaler) methods() []consolidation {
 	s.loop.singles.SingleNodeConsolidation, s.loop.singles.scaler = s.whole.single(), s
 	return []consolidation{s.whole.empty, &multis{s.whole.multi(), search{scaler: s}}, &s.loop.singles}
@@ -112,7 +112,8 @@ func (s *scaler) candidates(ctx context.Context) (out []*disruption.Candidate, t
 		for n := range s.cluster.Nodes() {
 			m := s.store.machine(n.Name())
 			if !m.isCandidate(n) || len(s.store.budgets) > 0 {
-				m.candidate, _ = disruption.NewCandidate(ctx, s.store, silent{}, s.clock, n, limits, pools, types, s.queue, disruption.GracefulDisruptionClass)
+				m.candidate, _ = disruption.NewCandidate(ctx, s.store, silent{}, s.clock, n, limits, pools, types, s.queue,
+					disruption.GracefulDisruptionClass)
 			}
 			if m.candidate != nil && !s.queue.HasAny(n.ProviderID()) && n.ValidateNodeDisruptable(s.clock) == nil {
 				out = append(out, m.candidate)

@@ -87,15 +87,16 @@ func (s *scaler) around(ctx context.Context, left map[string]int, candidates ...
 // other pods takes the room of one machine at most, so that one of as many as there are pods is sure to be left.
 func (s *scaler) hosts(size cluster.Resources, pods int, goes, in map[string]bool) {
 	least := size.Plus(cluster.Resources{MilliCPU: 1, Memory: 1}) // quantities are rounded up
+	sure := true
 	for _, d := range s.store.daemons {
-		least = least.Plus(sizeOf(d))
+		least, sure = least.Plus(sizeOf(d)), sure && sized(d)
 	}
 	for _, booted := range []bool{true, false} {
 		for _, m := range s.store.machines {
 			if (m.node != nil) != booted || goes[m.name] || !size.Within(m.free) {
 				continue
 			}
-			if in[m.name] = true; m.plain && least.Within(m.free) && !disruptionutils.IsUnderConsolidateAfter(m.pool, m.claim, s.clock) {
+			if in[m.name] = true; sure && m.plain && least.Within(m.free) && !disruptionutils.IsUnderConsolidateAfter(m.pool, m.claim, s.clock) {
 				if pods--; pods == 0 {
 					return
 				}

@@ -94,7 +94,7 @@ func (m *machine) measure() {
 	m.free, m.apart, m.candidate = resourcesOf(kube.AmountsIn(all)), false, nil
 	m.plain = m.node != nil && m.claim != nil && len(m.node.Spec.Taints) == 0
 	for _, e := range m.pods {
-		m.free, m.plain = m.free.Minus(e.size), m.plain && e.plain
+		m.free, m.plain = m.free.Minus(e.size), m.plain && e.sized
 		m.apart = m.apart || podutils.HasRequiredPodAntiAffinity(e.pod)
 	}
 }
