@@ -79,10 +79,11 @@ func flags() []ucli.Flag {
 // blocks is the number of stretches of time before dependent ones are joined.
 const blocks = 512
 
-// spare lets garbage grow to twice what is in use, unless the user says how far: a quarter of the time would go into its collection.
+// spare lets garbage grow to one and a half times what is in use, unless the user says how far: its collection would take a quarter of the
+// time.
 var spare = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(200)
+		debug.SetGCPercent(150)
 	}
 })
 
