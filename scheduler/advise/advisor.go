@@ -457,7 +457,7 @@ func Filter(
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the snapshot: %w", err)
 	}
-	refused = map[string]string{}
+	refused = make(map[string]string, len(all))
 	only, status, _ := profile.RunPreFilterPlugins(ctx, state, pod)
 	if !status.IsSuccess() {
 		if !status.IsRejected() {

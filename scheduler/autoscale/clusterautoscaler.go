@@ -57,6 +57,7 @@ type clusterAutoscaler struct {
 type known struct {
 	version int64
 	bin     *bin
+	used    float64 // utilisation
 }
 
 // group is a node group.
@@ -313,19 +314,18 @@ func (a *clusterAutoscaler) candidates(c *Cluster) (out []*Node) {
 	}
 	var low []one
 	var stay []*bin
-	at := map[string]*bin{}
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
 		if !n.Ready || n.Closed {
 			continue
 		}
-		b := a.binOf(n)
-		stay, at[n.Object.Name] = append(stay, b), b
+		k := a.known(n)
+		stay = append(stay, k.bin)
 		if a.yields && movable(n.Pods) > 0 {
 			continue
 		}
-		if u := utilisation(n.Object, b.left); n.Launch.Pool != "" && u < a.below && a.mayGo(c, n) {
-			low = append(low, one{n, u})
+		if n.Launch.Pool != "" && k.used < a.below && a.mayGo(c, n) {
+			low = append(low, one{n, k.used})
 		}
 	}
 	slices.SortStableFunc(low, func(x, y one) int { return cmp.Compare(x.used, y.used) })
@@ -335,35 +335,47 @@ func (a *clusterAutoscaler) candidates(c *Cluster) (out []*Node) {
 		low = append(low, busy[:min(len(busy), most)]...)
 	}
 	gone := map[*bin]bool{}
+	var all []move
 	for _, x := range low {
-		b := at[x.Object.Name]
+		b := a.bins[x.Object.Name].bin
 		gone[b] = true
-		if a.elsewhere(x.Node, stay, gone) {
+		moves, ok := a.elsewhere(x.Node, stay, gone)
+		if all = append(all, moves...); ok {
 			out = append(out, x.Node)
 		} else {
 			delete(gone, b)
 		}
 	}
+	a.undo(all)
 	return out
 }
 
-// binOf returns a node to which pods may be added in thought.
-func (a *clusterAutoscaler) binOf(n *Node) *bin {
+// known returns what is known of a node as it is.
+func (a *clusterAutoscaler) known(n *Node) known {
 	k := a.bins[n.Object.Name]
 	if k.bin == nil || k.version != n.Version {
-		k = known{n.Version, a.sizes.newBin(n.Object, n.Pods)}
+		b := a.sizes.newBin(n.Object, n.Pods)
+		k = known{n.Version, b, utilisation(n.Object, b.left)}
 		a.bins[n.Object.Name] = k
 	}
-	return k.bin.clone()
+	return k
+}
+
+// move is a pod that was put onto a node in thought.
+type move struct {
+	pod *v1.Pod
+	to  *bin
+}
+
+// undo takes pods away again.
+func (a *clusterAutoscaler) undo(moves []move) {
+	for _, m := range moves {
+		m.to.drop(m.pod, a.sizes.of(m.pod))
+	}
 }
 
 // elsewhere puts the pods of a node onto others in thought. If one fits nowhere, all is as before.
-func (a *clusterAutoscaler) elsewhere(n *Node, stay []*bin, gone map[*bin]bool) bool {
-	type move struct {
-		pod *v1.Pod
-		to  *bin
-	}
-	var done []move
+func (a *clusterAutoscaler) elsewhere(n *Node, stay []*bin, gone map[*bin]bool) (done []move, ok bool) {
 	for _, p := range n.Pods {
 		if OfDaemonSet(p) {
 			continue
@@ -371,14 +383,12 @@ func (a *clusterAutoscaler) elsewhere(n *Node, stay []*bin, gone map[*bin]bool) 
 		x := a.sizes.of(p)
 		i := slices.IndexFunc(stay, func(b *bin) bool { return !gone[b] && b.take(p, x) })
 		if i < 0 {
-			for _, m := range done {
-				m.to.drop(m.pod, a.sizes.of(m.pod))
-			}
-			return false
+			a.undo(done)
+			return nil, false
 		}
 		done = append(done, move{p, stay[i]})
 	}
-	return true
+	return done, true
 }
 
 // Utilisation returns the share of a node that is requested, as Cluster Autoscaler computes it.

@@ -1,8 +1,6 @@
 package autoscale
 
 import (
-	"maps"
-
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -74,8 +72,6 @@ func (s sizes) newBin(n *v1.Node, pods []*v1.Pod) *bin {
 	}
 	return b
 }
-
-func (b *bin) clone() *bin { return &bin{b.node, maps.Clone(b.left), maps.Clone(b.alone)} }
 
 func (b *bin) put(p *v1.Pod, x size) {
 	b.left.Add(x.amounts, -1)

@@ -45,6 +45,7 @@ type fleet struct {
 	scaler   autoscale.Scaler
 	draw     *rand.Rand // of interruptions and failures
 	machines []*machine // all that ever were, in the order of their starts
+	draining int        // how many of them drain
 	there    map[string]*machine
 	view     []autoscale.Node // by name
 	at       map[string]int   // of view
@@ -317,6 +318,7 @@ func (f *fleet) look(ctx context.Context) error {
 	for _, name := range plan.Remove {
 		if m := f.there[name]; m != nil && !m.drains {
 			m.drains = true
+			f.draining++
 			if err := f.closed(name, true); err != nil {
 				return err
 			}
@@ -368,6 +370,9 @@ func (f *fleet) closed(name string, is bool) error {
 
 // drain evicts the pods of machines that are to go, as far as budgets allow, and gives back those that are empty.
 func (f *fleet) drain() error {
+	if f.draining == 0 {
+		return nil
+	}
 	blocked := false
 	for _, m := range f.machines {
 		if m.gone || !m.drains {
@@ -441,7 +446,9 @@ func (p *course) hoursSince(start *metav1.Time) float64 {
 // leave gives a machine back. Its pods have left it, but for those of DaemonSets.
 func (f *fleet) leave(m *machine) error {
 	name := m.Object.Name
-	m.gone = true
+	if m.gone = true; m.drains {
+		f.draining--
+	}
 	delete(f.there, name)
 	hours := float64(f.now-m.Started.UnixMilli()) / 3.6e6
 	f.count(m.Launch, hours)
@@ -453,7 +460,9 @@ func (f *fleet) leave(m *machine) error {
 		f.Remove(p.UID)
 	}
 	delete(f.nodes, name)
-	return f.Node(m.Object, nil)
+	was := m.Object
+	m.Object, m.Pods = nil, nil // weeks have thousands of machines
+	return f.Node(was, nil)
 }
 
 // count counts hours of a machine.

@@ -13,15 +13,6 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// bound proves that some consolidations are impossible, so that Karpenter need not simulate them: a simulation copies all nodes. It looks
-// at CPU, memory and the number of pods alone. All else that Karpenter looks at forbids more, never less.
-type bound struct {
-	machines map[string]*machine                   // that pods may move to
-	free     map[string]cluster.Resources          // of these
-	hosts    map[cluster.Resources]map[string]bool // which of these have room for a pod of a size; filled when asked
-	types    []bargain
-}
-
 // bargain is the size of a type of machine, with its least price.
 type bargain struct {
 	size  cluster.Resources
@@ -32,72 +23,41 @@ func resourcesOf(a kube.Amounts) cluster.Resources {
 	return cluster.Resources{MilliCPU: a.MilliCPU, Memory: a.Memory, Pods: a.Pods}
 }
 
-// bound returns the bound for the cluster as it is.
-func (s *scaler) bound() *bound {
-	b := &bound{machines: map[string]*machine{}, free: map[string]cluster.Resources{}, hosts: map[cluster.Resources]map[string]bool{}}
-	for _, m := range s.store.machines {
-		b.machines[m.name] = m
-		if m.node == nil || m.leaves { // pods of one that boots would make the simulation fail
-			continue
-		}
-		left := resourcesOf(kube.AmountsIn(m.node.Status.Allocatable))
-		for _, e := range m.pods {
-			left = left.Minus(e.size)
-		}
-		b.free[m.name] = left
-	}
-	for _, types := range s.provider.types {
+// bargains returns the types of machines.
+func (p *provider) bargains() (out []bargain) {
+	for _, types := range p.types {
 		for _, it := range types {
 			x := bargain{size: resourcesOf(kube.AmountsIn(it.Allocatable())), price: it.Offerings[0].Price}
 			for _, o := range it.Offerings {
 				x.price = min(x.price, o.Price)
 			}
-			b.types = append(b.types, x)
+			out = append(out, x)
 		}
 	}
-	return b
+	return out
 }
 
 // forbids reports whether the pods of candidates surely need more than the other machines and one new machine that is cheaper than the
-// candidates. Pods that no other machine has room for must go on the new one, all together.
-func (b *bound) forbids(candidates []*disruption.Candidate) bool {
+// candidates, so that Karpenter need not simulate it. Pods that no other machine has room for must go on the new one, all together. It
+// looks at CPU, memory and the number of pods alone. All else that Karpenter looks at forbids more, never less.
+func (s *scaler) forbids(candidates []*disruption.Candidate) bool {
 	price, gone := 0.0, map[string]bool{}
 	for _, c := range candidates {
 		price += c.Price
 		gone[c.Name()] = true
 	}
 	var need cluster.Resources
-	for _, c := range candidates {
-		for _, e := range b.machines[c.Name()].pods {
-			if podutils.IsReschedulable(e.pod) && !b.elsewhere(e.size, gone) {
+	for name := range gone {
+		for _, e := range s.store.machine(name).pods {
+			takes := func(m *machine) bool { // pods of one that boots would make the simulation fail
+				return m.node != nil && !m.leaves && e.size.Within(m.free) && !gone[m.name]
+			}
+			if podutils.IsReschedulable(e.pod) && !slices.ContainsFunc(s.store.machines, takes) {
 				need = need.Plus(e.size)
 			}
 		}
 	}
-	return need != cluster.Resources{} && !slices.ContainsFunc(b.types, func(t bargain) bool { return t.price < price && need.Within(t.size) })
-}
-
-// elsewhere reports whether a machine that stays has room for a pod.
-func (b *bound) elsewhere(pod cluster.Resources, gone map[string]bool) bool {
-	hosts, known := b.hosts[pod]
-	if !known {
-		hosts = map[string]bool{}
-		for name, left := range b.free {
-			if pod.Within(left) {
-				hosts[name] = true
-			}
-		}
-		b.hosts[pod] = hosts
-	}
-	if len(hosts) > len(gone) {
-		return true
-	}
-	for name := range hosts {
-		if !gone[name] {
-			return true
-		}
-	}
-	return false
+	return need != cluster.Resources{} && !slices.ContainsFunc(s.types, func(t bargain) bool { return t.price < price && need.Within(t.size) })
 }
 
 // sizeOf returns what a pod requests.
@@ -105,4 +65,21 @@ func sizeOf(p *corev1.Pod) cluster.Resources {
 	out := resourcesOf(kube.Requests(p))
 	out.Pods = 1
 	return out
+}
+
+// sized reports whether a pod requests CPU and memory alone.
+func sized(p *corev1.Pod) bool {
+	for name := range kube.RequestList(p) {
+		if name != corev1.ResourceCPU && name != corev1.ResourceMemory {
+			return false
+		}
+	}
+	return true
+}
+
+// plain reports whether only room decides on which of the untainted machines a pod can run.
+func plain(p *corev1.Pod) bool {
+	s := &p.Spec
+	bounds := len(s.NodeSelector) + len(s.TopologySpreadConstraints) + len(s.ResourceClaims) + len(kube.HostPorts(p))
+	return sized(p) && s.Affinity == nil && bounds == 0
 }

@@ -3,6 +3,7 @@
 package karpenter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+	"sigs.k8s.io/karpenter/pkg/utils/pdb"
 
 	"gnnsched/scheduler/autoscale"
 )
@@ -22,9 +24,10 @@ const refresh = 5 * time.Minute
 
 // loop is Karpenter's loop over its methods of disruption.
 type loop struct {
-	poll    time.Duration
-	methods []method
-	singles singles
+	poll     time.Duration
+	methods  []consolidation
+	singles  singles
+	captured capture
 
 	next      time.Time // of the ticks at which Karpenter looks
 	proposal  *proposal // what waits to be validated; nothing else is proposed meanwhile
@@ -32,13 +35,6 @@ type loop struct {
 	reason    time.Time // since when, or from when on, a look may find something else; zero: never
 	again     bool      // whether that is for Karpenter's refresh only
 	nominated time.Time // until when machines are kept since pods are expected on them
-}
-
-// method is one of Karpenter's methods.
-type method struct {
-	consolidation
-	validator disruption.Validator
-	captured  *capture
 }
 
 // consolidation is one of Karpenter's methods of disruption.
@@ -67,24 +63,10 @@ type proposal struct {
 	due    time.Time
 }
 
-// methods returns Karpenter's methods in its order. Nothing drifts here, and no pool has a fixed size.
-func (s *scaler) methods() []method {
-	c := disruption.MakeConsolidation(s.clock, s.cluster, s.store, s.provisioner, s.provider, silent{}, s.queue)
-	t := &capture{}
-	single := func() *disruption.SingleNodeConsolidation {
-		return disruption.NewSingleNodeConsolidation(c, disruption.WithValidator(t))
-	}
-	s.loop.singles.SingleNodeConsolidation, s.loop.singles.fresh = single(), single
-	s.loop.singles.cluster, s.loop.singles.captured, s.loop.singles.bound = s.cluster, t, s.bound
-	multi := func() *disruption.MultiNodeConsolidation {
-		return disruption.NewMultiNodeConsolidation(c, disruption.WithValidator(t))
-	}
-	several := &multis{MultiNodeConsolidation: multi(), fresh: multi, cluster: s.cluster, captured: t, bound: s.bound}
-	return []method{
-		{disruption.NewEmptiness(c, disruption.WithValidator(t)), disruption.NewEmptinessValidator(c), t},
-		{several, disruption.NewMultiConsolidationValidator(c), t},
-		{&s.loop.singles, disruption.NewSingleConsolidationValidator(c), t},
-	}
+// methods returns Karpenter's methods in its order, as a view its validators. Nothing drifts here, and no pool has a fixed size.
+func (s *scaler) methods() []consolidation {
+	s.loop.singles.SingleNodeConsolidation, s.loop.singles.scaler = s.whole.single(), s
+	return []consolidation{s.whole.empty, &multis{s.whole.multi(), search{scaler: s}}, &s.loop.singles}
 }
 
 // Yield implements autoscale.Yielder.
@@ -103,16 +85,50 @@ func (s *scaler) MayGo(ctx context.Context, _ *autoscale.Cluster) (nodes []strin
 			s.consolidatable(x)
 		}
 	}
-	all, _, err := disruption.GetCandidatesWithTotals(ctx, s.cluster, s.store, silent{}, s.clock, s.provider,
-		m.ShouldDisrupt, m.Class(), s.queue, nil)
+	all, _, err := s.candidates(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("karpenter: candidates: %w", err)
 	}
 	for _, c := range all {
-		nodes = append(nodes, c.Name())
+		if m.ShouldDisrupt(ctx, c) {
+			nodes = append(nodes, c.Name())
+		}
 	}
-	most, err = disruption.BuildDisruptionBudgetMapping(ctx, s.cluster, s.clock, s.store, s.provider, silent{}, m.Reason())
+	most, err = s.budgets(ctx, m.Reason())
 	return nodes, most, err
+}
+
+// candidates returns Karpenter's candidates by name, and the totals of pools if it needs any.
+func (s *scaler) candidates(ctx context.Context) (out []*disruption.Candidate, totals map[string]disruption.NodePoolTotals, err error) {
+	if slices.ContainsFunc(s.store.pools, func(np v1.NodePool) bool { return np.Spec.Disruption.ConsolidationPolicy.IsBalanced() }) {
+		out, totals, err = disruption.GetCandidatesWithTotals(ctx, s.cluster, s.store, silent{}, s.clock, s.provider,
+			func(context.Context, *disruption.Candidate) bool { return true }, disruption.GracefulDisruptionClass, s.queue, nil)
+	} else { // the same without a copy of all nodes
+		pools, types, failed := disruption.BuildNodePoolMap(ctx, s.store, s.provider)
+		limits, without := pdb.NewLimits(ctx, s.store)
+		if err := cmp.Or(failed, without); err != nil {
+			return nil, nil, err
+		}
+		for n := range s.cluster.Nodes() {
+			m := s.store.machine(n.Name())
+			if !m.isCandidate(n) || len(s.store.budgets) > 0 {
+				m.candidate, _ = disruption.NewCandidate(ctx, s.store, silent{}, s.clock, n, limits, pools, types, s.queue,
+					disruption.GracefulDisruptionClass)
+			}
+			if m.candidate != nil && !s.queue.HasAny(n.ProviderID()) && n.ValidateNodeDisruptable(s.clock) == nil {
+				out = append(out, m.candidate)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b *disruption.Candidate) int { return strings.Compare(a.Name(), b.Name()) })
+	return out, totals, err
+}
+
+// budgets returns how many nodes of each pool may go.
+func (s *scaler) budgets(ctx context.Context, why v1.DisruptionReason) (map[string]int, error) {
+	pools, _, err := disruption.BuildNodePoolMap(ctx, s.store, s.provider)
+	nodes, going := disruption.NodePoolStatsFromNodes(slices.Collect(s.cluster.Nodes()), why)
+	return disruption.NodePoolBudgetMap(ctx, s.clock, pools, nodes, going, why), err
 }
 
 // due returns when the loop has something to do, or zero.
@@ -142,7 +158,7 @@ func (s *scaler) disrupt(ctx context.Context, plan *autoscale.Plan) error {
 			return nil
 		}
 		l.proposal = nil
-		cmd, err := l.methods[p.method].validator.Validate(ctx, p.Command, 0)
+		cmd, err := s.validate(ctx, p)
 		if err == nil {
 			s.execute(ctx, &cmd, plan)
 			return s.look(ctx, 0)
@@ -161,6 +177,19 @@ func (s *scaler) disrupt(ctx context.Context, plan *autoscale.Plan) error {
 	return s.look(ctx, 0)
 }
 
+// validate has Karpenter validate a proposal.
+func (s *scaler) validate(ctx context.Context, p *proposal) (disruption.Command, error) {
+	left, err := s.budgets(ctx, s.loop.methods[p.method].Reason())
+	if err != nil {
+		return p.Command, err
+	}
+	v, err := s.around(ctx, left, p.Candidates...)
+	if err != nil {
+		return p.Command, err
+	}
+	return v.validators[p.method].Validate(ctx, p.Command, 0)
+}
+
 // look tries the methods from one on, until one proposes a command.
 func (s *scaler) look(ctx context.Context, from int) error {
 	l := &s.loop
@@ -175,12 +204,12 @@ func (s *scaler) look(ctx context.Context, from int) error {
 	}
 	seen := &reading{budgets: map[v1.DisruptionReason]map[string]int{}}
 	for i := from; i < len(l.methods); i++ {
-		cmd, err := s.propose(ctx, &l.methods[i], seen)
+		cmd, err := s.propose(ctx, l.methods[i], seen)
 		if err != nil {
 			return fmt.Errorf("karpenter: %s: %w", l.methods[i].Reason(), err)
 		}
 		if cmd != nil {
-			l.proposal = &proposal{*cmd, i, s.now.Add(l.methods[i].captured.delay)}
+			l.proposal = &proposal{*cmd, i, s.now.Add(l.captured.delay)}
 			return nil
 		}
 	}
@@ -195,7 +224,7 @@ func (s *scaler) look(ctx context.Context, from int) error {
 	return nil
 }
 
-// reading is Karpenter's candidates and budgets at one time. The methods share it, because making it copies all nodes.
+// reading is Karpenter's candidates at one time, which the methods share.
 type reading struct {
 	candidates []*disruption.Candidate // nil: not yet read
 	totals     map[string]disruption.NodePoolTotals
@@ -203,18 +232,14 @@ type reading struct {
 }
 
 // propose returns the command that a method would validate, or nil.
-func (s *scaler) propose(ctx context.Context, m *method, seen *reading) (*disruption.Command, error) {
+func (s *scaler) propose(ctx context.Context, m consolidation, seen *reading) (cmd *disruption.Command, err error) {
 	if m.IsConsolidated() {
 		return nil, nil
 	}
-	var err error
 	if seen.candidates == nil { // all methods are of one class
-		seen.candidates, seen.totals, err = disruption.GetCandidatesWithTotals(ctx, s.cluster, s.store, silent{}, s.clock, s.provider,
-			func(context.Context, *disruption.Candidate) bool { return true }, m.Class(), s.queue, nil)
-		if err != nil {
+		if seen.candidates, seen.totals, err = s.candidates(ctx); err != nil {
 			return nil, err
 		}
-		slices.SortFunc(seen.candidates, func(a, b *disruption.Candidate) int { return strings.Compare(a.Name(), b.Name()) })
 	}
 	var candidates []*disruption.Candidate
 	for _, c := range seen.candidates {
@@ -227,16 +252,15 @@ func (s *scaler) propose(ctx context.Context, m *method, seen *reading) (*disrup
 	}
 	budgets := seen.budgets[m.Reason()]
 	if budgets == nil {
-		budgets, err = disruption.BuildDisruptionBudgetMapping(ctx, s.cluster, s.clock, s.store, s.provider, silent{}, m.Reason())
-		if err != nil {
+		if budgets, err = s.budgets(ctx, m.Reason()); err != nil {
 			return nil, err
 		}
 		seen.budgets[m.Reason()] = budgets
 	}
 	m.SetNodePoolTotals(seen.totals)
-	m.captured.command = nil
+	s.loop.captured.command = nil
 	_, err = m.ComputeCommands(ctx, maps.Clone(budgets), candidates...)
-	return m.captured.command, err
+	return s.loop.captured.command, err
 }
 
 // command is a command of Karpenter that waits for its replacements.

@@ -11,7 +11,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
-	"sigs.k8s.io/karpenter/pkg/controllers/provisioning"
 	"sigs.k8s.io/karpenter/pkg/controllers/state"
 	"sigs.k8s.io/karpenter/pkg/events"
 	karpenteroptions "sigs.k8s.io/karpenter/pkg/operator/options"
@@ -51,13 +50,15 @@ func ConsolidateAfter(d time.Duration) Option {
 
 // scaler runs Karpenter.
 type scaler struct {
-	options     karpenteroptions.Options
-	clock       *clocktesting.FakeClock
-	store       *store
-	provider    *provider
-	cluster     *state.Cluster
-	provisioner *provisioning.Provisioner
-	queue       *disruption.Queue
+	options  karpenteroptions.Options
+	clock    *clocktesting.FakeClock
+	store    *store
+	provider *provider
+	cluster  *state.Cluster
+	queue    *disruption.Queue
+	whole    *view
+	part     *view // the last excerpt
+	types    []bargain
 
 	now        time.Time // of the step
 	before     time.Time // of the step before; zero: there was none
@@ -67,7 +68,7 @@ type scaler struct {
 
 	batch    batch
 	loop     loop
-	yielded  method // whose candidates another scaler may remove
+	yielded  consolidation // whose candidates another scaler may remove
 	commands []*command
 	launched map[string]int // machines by pool
 	notes    notes
@@ -100,9 +101,11 @@ func New(catalog *autoscale.Catalog, opts ...Option) (autoscale.Scaler, error) {
 		s.store.pools = append(s.store.pools, np)
 	}
 	s.provider = newProvider(catalog, s.store.pools)
+	x := &store{}
+	s.types = s.provider.bargains()
 	s.cluster = state.NewCluster(s.clock, s.store, s.provider)
-	s.provisioner = provisioning.NewProvisioner(s.store, silent{}, s.provider, s.cluster, s.clock, nil, nil)
-	s.queue = disruption.NewQueue(s.store, silent{}, s.cluster, s.clock, s.provisioner)
+	s.queue = disruption.NewQueue(s.store, silent{}, s.cluster, s.clock, nil)
+	s.whole, s.part = s.newView(s.store, s.cluster), s.newView(x, state.NewCluster(s.clock, x, s.provider))
 	s.loop.methods = s.methods()
 	return s, nil
 }

@@ -13,8 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+	"sigs.k8s.io/karpenter/pkg/controllers/state"
 	disruptionutils "sigs.k8s.io/karpenter/pkg/utils/disruption"
+	podutils "sigs.k8s.io/karpenter/pkg/utils/pod"
 
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/autoscale"
 )
 
@@ -33,6 +38,12 @@ type machine struct {
 
 	pods  []*entry
 	fresh bool // whether Karpenter's state lacks some of the pods
+
+	free  cluster.Resources // at most
+	plain bool              // whether it takes every plain pod for which it has room
+	apart bool              // whether one of its pods keeps others away
+
+	candidate *disruption.Candidate // if it may go, apart from disruption budgets; nil: not known
 }
 
 // providerID returns the identity of a machine that Karpenter's state goes by.
@@ -67,7 +78,30 @@ func (s *scaler) update(ctx context.Context, m *machine, n *autoscale.Node) erro
 			return err
 		}
 	}
+	m.measure()
 	return nil
+}
+
+// measure notes what room there is for pods.
+func (m *machine) measure() {
+	var all corev1.ResourceList
+	switch {
+	case m.node != nil:
+		all = m.node.Status.Allocatable
+	case m.claim != nil:
+		all = m.claim.Status.Allocatable
+	}
+	m.free, m.apart, m.candidate = resourcesOf(kube.AmountsIn(all)), false, nil
+	m.plain = m.node != nil && m.claim != nil && len(m.node.Spec.Taints) == 0
+	for _, e := range m.pods {
+		m.free, m.plain = m.free.Minus(e.size), m.plain && e.sized
+		m.apart = m.apart || podutils.HasRequiredPodAntiAffinity(e.pod)
+	}
+}
+
+// isCandidate reports whether the candidate is what Karpenter would make of its node.
+func (m *machine) isCandidate(n *state.StateNode) bool {
+	return m.candidate != nil && m.candidate.StateNode == n
 }
 
 // newClaim returns the NodeClaim of a machine that was started as l says, without a name.

@@ -113,7 +113,11 @@ func (s *scaler) schedule(ctx context.Context, plan *autoscale.Plan) error {
 		s.nominated()
 		return nil
 	}
-	results, err := s.provisioner.Schedule(ctx)
+	v, err := s.around(ctx, nil)
+	if err != nil {
+		return err
+	}
+	results, err := v.provisioner.Schedule(ctx)
 	if err != nil {
 		return fmt.Errorf("karpenter: scheduling pods: %w", err)
 	}
@@ -121,6 +125,7 @@ func (s *scaler) schedule(ctx context.Context, plan *autoscale.Plan) error {
 	for _, n := range results.ExistingNodes {
 		if len(n.Pods) > 0 {
 			s.batch.expects = append(s.batch.expects, n.ProviderID())
+			s.cluster.NominateNodeForPod(ctx, n.ProviderID())
 		}
 	}
 	if len(s.batch.expects) > 0 {
@@ -161,6 +166,7 @@ func (s *scaler) launch(n *scheduling.NodeClaim, plan *autoscale.Plan) (string, 
 		claim.Labels[key] = value
 	}
 	m := &machine{name: l.Name, pool: np, claim: claim}
+	m.measure()
 	i, _ := slices.BinarySearchFunc(s.store.machines, m.name, func(m *machine, name string) int { return cmp.Compare(m.name, name) })
 	s.store.machines = slices.Insert(s.store.machines, i, m)
 	s.cluster.UpdateNodeClaim(claim)

@@ -10,34 +10,34 @@ import (
 	"time"
 
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
-	"sigs.k8s.io/karpenter/pkg/controllers/state"
 )
+
+// search is what consolidations of single nodes and of several have in common.
+type search struct {
+	*scaler
+	totals map[string]disruption.NodePoolTotals
+	done   time.Time // Karpenter's state of the cluster in which nothing could be consolidated
+}
+
+// IsConsolidated says whether nothing changed since nothing could be consolidated.
+func (x *search) IsConsolidated() bool { return x.done.Equal(x.cluster.ConsolidationState()) }
+
+// SetNodePoolTotals implements disruption.NodePoolTotalsSetter.
+func (x *search) SetNodePoolTotals(t map[string]disruption.NodePoolTotals) { x.totals = t }
 
 // singles is Karpenter's consolidation of single nodes in a certain order. Karpenter alternates between pools in a random order; here it is
 // that of their names. Within a pool it is Karpenter's.
 type singles struct {
 	*disruption.SingleNodeConsolidation
-	fresh    func() *disruption.SingleNodeConsolidation
-	cluster  *state.Cluster
-	captured *capture
-	bound    func() *bound
-	limit    int // how many nodes a look tries; 0: all
-
-	totals map[string]disruption.NodePoolTotals
-	done   time.Time // Karpenter's state of the cluster in which no node could be consolidated
-	after  string    // the node that the last look ended with, if it reached the limit
+	search
+	limit int    // how many nodes a look tries; 0: all
+	after string // the node that the last look ended with, if it reached the limit
 }
-
-// IsConsolidated says whether nothing changed since no node could be consolidated.
-func (x *singles) IsConsolidated() bool { return x.done.Equal(x.cluster.ConsolidationState()) }
-
-// SetNodePoolTotals implements disruption.NodePoolTotalsSetter.
-func (x *singles) SetNodePoolTotals(t map[string]disruption.NodePoolTotals) { x.totals = t }
 
 // ComputeCommands gives Karpenter one candidate at a time, until it has a command to validate.
 func (x *singles) ComputeCommands(ctx context.Context, budgets map[string]int, all ...*disruption.Candidate) ([]disruption.Command, error) {
 	ordered := x.order(ctx, all)
-	constrained, tried, bound := false, 0, x.bound()
+	constrained, tried := false, 0
 	for i, c := range ordered {
 		if budgets[c.NodePool.Name] == 0 {
 			constrained = true
@@ -47,12 +47,16 @@ func (x *singles) ComputeCommands(ctx context.Context, budgets map[string]int, a
 			x.after = ordered[i-1].Name()
 			return nil, nil
 		}
-		if bound.forbids(ordered[i : i+1]) {
+		if x.forbids(ordered[i : i+1]) {
 			continue
 		}
-		one := x.fresh()
+		v, err := x.around(ctx, nil, c)
+		if err != nil {
+			return nil, err
+		}
+		one := v.single()
 		one.SetNodePoolTotals(x.totals)
-		if cmds, err := one.ComputeCommands(ctx, maps.Clone(budgets), c); err != nil || x.captured.command != nil {
+		if cmds, err := one.ComputeCommands(ctx, maps.Clone(budgets), c); err != nil || x.loop.captured.command != nil {
 			return cmds, err
 		}
 	}
@@ -89,23 +93,11 @@ func (x *singles) order(ctx context.Context, all []*disruption.Candidate) []*dis
 // multis is Karpenter's consolidation of several nodes into one, without the first tries of its search that are sure to fail.
 type multis struct {
 	*disruption.MultiNodeConsolidation
-	fresh    func() *disruption.MultiNodeConsolidation
-	cluster  *state.Cluster
-	captured *capture
-	bound    func() *bound
-
-	totals map[string]disruption.NodePoolTotals
-	done   time.Time // Karpenter's state of the cluster in which no nodes could be consolidated
+	search
 }
 
 // mostMulti is the number of nodes that Karpenter's search begins with, at most.
 const mostMulti = 100
-
-// IsConsolidated says whether nothing changed since no nodes could be consolidated.
-func (x *multis) IsConsolidated() bool { return x.done.Equal(x.cluster.ConsolidationState()) }
-
-// SetNodePoolTotals implements disruption.NodePoolTotalsSetter.
-func (x *multis) SetNodePoolTotals(t map[string]disruption.NodePoolTotals) { x.totals = t }
 
 // ComputeCommands gives Karpenter the candidates with which its binary search goes on after the tries that are sure to fail.
 func (x *multis) ComputeCommands(ctx context.Context, budgets map[string]int, all ...*disruption.Candidate) ([]disruption.Command, error) {
@@ -119,14 +111,18 @@ func (x *multis) ComputeCommands(ctx context.Context, budgets map[string]int, al
 		left[c.NodePool.Name]--
 		return false
 	})
-	last, bound := min(mostMulti, len(able)-1), x.bound()
-	for last >= 1 && bound.forbids(able[:(1+last)/2+1]) {
+	last := min(mostMulti, len(able)-1)
+	for last >= 1 && x.forbids(able[:(1+last)/2+1]) {
 		last = (1+last)/2 - 1
 	}
 	if last >= 1 {
-		one := x.fresh()
-		one.SetNodePoolTotals(x.totals)
-		if cmds, err := one.ComputeCommands(ctx, budgets, able[:last+1]...); err != nil || x.captured.command != nil {
+		v, err := x.around(ctx, nil, able[:last+1]...)
+		if err != nil {
+			return nil, err
+		}
+		several := v.multi()
+		several.SetNodePoolTotals(x.totals)
+		if cmds, err := several.ComputeCommands(ctx, budgets, able[:last+1]...); err != nil || x.loop.captured.command != nil {
 			return cmds, err
 		}
 	}

@@ -26,6 +26,8 @@ type entry struct {
 	trigger time.Time         // when it asks for a batch again, while it waits
 	noted   bool              // whether the notes count it
 	size    cluster.Resources // what it requests
+	sized   bool              // whether that is CPU and memory alone
+	plain   bool              // whether it can run wherever there is room for it
 }
 
 // dedupe is the time in which Karpenter takes several pod events of a node for one.
@@ -95,6 +97,7 @@ func (s *scaler) match(m *machine, now []*corev1.Pod) {
 		s.podEvent(m, e.pod)
 	}
 	m.fresh = true
+	m.measure()
 	s.changed()
 }
 
@@ -159,7 +162,7 @@ func matched(old []*entry, now []*corev1.Pod, convert func(*corev1.Pod) *corev1.
 			e = &entry{came: true}
 		}
 		if e.seen != p {
-			e.seen, e.pod, e.known, e.size = p, convert(p), false, sizeOf(p)
+			e.seen, e.pod, e.known, e.size, e.sized, e.plain = p, convert(p), false, sizeOf(p), sized(p), plain(p)
 		}
 		next = append(next, e)
 	}
