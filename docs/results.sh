@@ -4,7 +4,8 @@
 # .cache/results, whose figures go into the data files by hand.
 # `docs/results.sh curves`, or `make learning-curves`, reads the logs that `make train` left; COMMIT=HASH names the commit that trained, if it is another.
 # `DLRM=DIR docs/results.sh dlrm` plays the trace gpu-v2025 (ten minutes).
-# `SURF=FILE DLRM=DIR docs/results.sh cost` replays two traces with autoscalers (an hour).
+# `SURF=FILE DLRM=DIR docs/results.sh cost` replays two traces and a record with autoscalers (an hour, and another for the record, which
+# .cache/recorded keeps).
 # `SURF=FILE docs/results.sh consolidation` plays an autoscaler's consolidation and that of +defrag (an hour).
 # `docs/results.sh example` trains the example in Python and judges it (an hour).
 # `docs/results.sh defrag` compares the searches for moves (half an hour), and `docs/results.sh records` on a record (ten minutes; needs jq).
@@ -176,16 +177,22 @@ cost() { # what profiles cost with autoscalers, on jobs in SURF (columns arrival
 		- {name: c96, resources: {cpu: 96, memory: 480Gi}, overhead: {}, offerings: [{zone: a, price: 4.8}]}
 		- {name: c192, resources: {cpu: 192, memory: 960Gi}, overhead: {}, offerings: [{zone: a, price: 9.6}]}
 	E
-	for name in jobs services web1 web2 web3 web4; do
+	for name in jobs services recorded web1 web2 web3 web4; do
 		[[ "$name karpenter:60s $name cluster-autoscaler" =~ ${ONLY:-} ]] || continue
 		at=(--to 2000-01-02T00:00:00Z --profile most-allocated)
 		beside=("") section=cost
 		case $name in
 		jobs) at+=(--profile gnn) ;;
+		recorded) at=(--profile most-allocated --profile gnn) ;;
 		services) at=(--types "$tmp/services.yaml" --from 2000-01-21T00:00:00Z --to 2000-01-23T00:00:00Z --profile most-allocated --profile gnn) ;;
 		*) web "${name#web}" >"$tmp/$name.csv" && beside+=(+deletion-costs) section=deletion-costs ;;
 		esac
-		bin/gnnsched convert --log-dir '' --log-level error --out "$tmp/$name.record" "$tmp/$name.csv"
+		if [ $name = recorded ]; then
+			[ -e .cache/recorded ] || recorded
+			ln -sfn "$PWD/.cache/recorded" "$tmp/$name.record"
+		else
+			bin/gnnsched convert --log-dir '' --log-level error --out "$tmp/$name.record" "$tmp/$name.csv"
+		fi
 		for scaler in karpenter:60s cluster-autoscaler; do for with in "${beside[@]}"; do
 			[[ "$name $scaler" =~ ${ONLY:-} ]] || continue
 			bin/gnnsched compare --log-dir '' --autoscaler "$scaler$with" --seeds "${SEEDS:-3}" --workers 2 "${at[@]}" "$tmp/$name.record" -o json |
@@ -242,6 +249,65 @@ web() { # a day of services of 150 cores, whose replicas follow the hour, drawn 
 		print("name,arrival,lifetime,cpu_request,mem_request,app")
 		for i, (at, life, size, app) in enumerate(sorted(rows)):
 		    print(f"p-{i},{at:.0f},{life:.0f},{size}m,{3 * size}Mi,app-{app}")
+	P
+}
+recorded() { # the record of an hour of a simulated cluster, on which people scale, roll out and remove what they own (needs kubectl and python3)
+	printf 'pools:\n' >"$tmp/pools.yaml"
+	local x pids
+	for x in "balanced-8 24 32Gi" "memory-8 6 64Gi"; do
+		set -- $x
+		echo "- {name: $1, count: $2, capacity: {cpu: 8, memory: $3, pods: 58}, zones: [a, b, c], labels: {node.kubernetes.io/instance-type: $1, karpenter.sh/capacity-type: on-demand}}"
+	done >>"$tmp/pools.yaml"
+	eval "$(bin/kwokcluster up --detach --dir "$tmp/cluster" --pools "$tmp/pools.yaml")"
+	bin/rungnn --profiles default-scheduler --port 0 --log-dir '' 2>"$tmp/scheduler.log" &
+	pids=$!
+	bin/gnnsched record --out .cache/recorded --flush 5s --usage 0 --log-dir '' 2>"$tmp/record.log" &
+	owners 1 60
+	kill -INT $! && wait $! || true
+	kill $pids && bin/kwokcluster down --dir "$tmp/cluster"
+}
+owners() { # with a seed, for some minutes: Deployments and StatefulSets follow waves of 40 minutes; others are rolled out, come and go
+	python3 - "$1" "$2" <<-'P'
+		import json, math, random, subprocess, sys, time
+		draw, minutes = random.Random(int(sys.argv[1])), float(sys.argv[2])
+		def kubectl(*args, apply=None):
+		    ran = subprocess.run(["kubectl", *args], input=apply and json.dumps({"apiVersion": "v1", "kind": "List", "items": apply}), text=True, capture_output=True)
+		    if ran.returncode:
+		        print(args, ran.stderr, file=sys.stderr)
+		def pods(app, cpu, memory, **spec):
+		    requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
+		    return {"metadata": {"labels": {"app": app}}, "spec": {"terminationGracePeriodSeconds": 5, "containers": [{"name": "c", "image": "x", "resources": {"requests": requests}}], **spec}}
+		def owner(kind, app, template, **spec):
+		    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": app}, "spec": {"selector": {"matchLabels": {"app": app}}, "template": template, **spec}}
+		apps, items, cores = [], [], 0
+		while cores < 95:
+		    base, cpu, app = 2 + int(draw.expovariate(1 / 7)), draw.choice([250, 500, 500, 1000, 2000]), f"web-{len(apps)}"
+		    kind, more = ("StatefulSet", {"serviceName": app, "podManagementPolicy": "Parallel"}) if len(apps) % 8 == 7 else ("Deployment", {})
+		    items.append(owner(kind, app, pods(app, cpu, draw.choice([1, 3, 6]) * cpu), replicas=base, **more))
+		    if base > 3:
+		        items.append({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": app}, "spec": {"maxUnavailable": "25%", "selector": {"matchLabels": {"app": app}}}})
+		    apps.append([app, kind, base, draw.uniform(.2, .7), draw.random(), 0, base])
+		    cores += base * cpu / 1000
+		items.append(owner("DaemonSet", "agent", pods("agent", 100, 128)))
+		tick = {"parallelism": 3, "completions": 3, "template": pods("tick", 500, 512, restartPolicy="Never")}
+		items.append({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "tick"}, "spec": {"schedule": "*/5 * * * *", "jobTemplate": {"spec": tick}}})
+		kubectl("apply", "-f", "-", apply=items)
+		for n in range(1, int(2 * minutes) + 1):
+		    time.sleep(30)
+		    for a in apps:
+		        app, kind, base, swing, phase, noise, now = a
+		        a[5] = .9 * noise + draw.gauss(0, .05)
+		        want = max(1, round(base * (1 + swing * math.sin(2 * math.pi * (n / 80 - .3 * phase)) + a[5])))
+		        if abs(want - now) >= max(1, .1 * now):  # as a HorizontalPodAutoscaler tolerates
+		            kubectl("scale", f"{kind.lower()}/{app}", f"--replicas={want}")
+		            a[6] = want
+		    if n % 6 == 0:
+		        kubectl("rollout", "restart", "deployment/" + draw.choice([a[0] for a in apps if a[1] == "Deployment"]))
+		    if n % 4 == 0:
+		        kubectl("apply", "-f", "-", apply=[owner("Deployment", f"batch-{n}", pods(f"batch-{n}", draw.choice([1000, 2000, 3000]), 4096), replicas=draw.randint(2, 6))])
+		        for gone in range(4, n - 19, 4):
+		            if draw.random() < .3:
+		                kubectl("delete", "deployment", f"batch-{gone}", "--ignore-not-found", "--wait=false")
 	P
 }
 curves() { # of the runs whose logs make train left
