@@ -251,7 +251,7 @@ web() { # a day of services of 150 cores, whose replicas follow the hour, drawn 
 		    print(f"p-{i},{at:.0f},{life:.0f},{size}m,{3 * size}Mi,app-{app}")
 	P
 }
-recorded() { # the record of an hour of a simulated cluster, on which people scale, roll out and remove what they own (needs kubectl and python3)
+recorded() { # the record of fifty minutes of a simulated cluster, on which people scale, roll out and remove what they own (needs kubectl and python3)
 	printf 'pools:\n' >"$tmp/pools.yaml"
 	local x pids
 	for x in "balanced-8 24 32Gi" "memory-8 6 64Gi"; do
@@ -262,7 +262,7 @@ recorded() { # the record of an hour of a simulated cluster, on which people sca
 	bin/rungnn --profiles default-scheduler --port 0 --log-dir '' 2>"$tmp/scheduler.log" &
 	pids=$!
 	bin/gnnsched record --out .cache/recorded --flush 5s --usage 0 --log-dir '' 2>"$tmp/record.log" &
-	owners 1 60
+	owners 1 50
 	kill -INT $! && wait $! || true
 	kill $pids && bin/kwokcluster down --dir "$tmp/cluster"
 }
