@@ -196,10 +196,11 @@ cost() { # what profiles cost with autoscalers, on jobs in SURF (columns arrival
 		for scaler in karpenter:60s cluster-autoscaler; do for with in "${beside[@]}"; do
 			[[ "$name $scaler" =~ ${ONLY:-} ]] || continue
 			bin/gnnsched compare --log-dir '' --autoscaler "$scaler$with" --seeds "${SEEDS:-3}" --workers 2 "${at[@]}" "$tmp/$name.record" -o json |
-				jq -r --arg c $section --arg s "$name-${scaler%%:*}$with" 'def short: . * 100 | round / 100; (.rows[0].figures.price_per_day) as $base | .rows[] as $r | $r.name as $n |
+				jq -r --arg c $section --arg s "$name-${scaler%%:*}$with" 'def short: . * 100 | round / 100; def now: .name == "default-scheduler";
+					(.rows[] | select(now) | .figures.price_per_day) as $base | .rows[] as $r | $r.name as $n |
 					([["price a day", $r.figures.price_per_day], ["waiting pods", $r.figures.waiting_pods], ["median wait", $r.autoscaler.wait_p50_s], ["p95 of waits", $r.wait_p95_s],
 						["evicted", $r.autoscaler.evicted], ["core hours lost", $r.autoscaler.lost_core_hours], ["idle cores", $r.figures.idle_cores]][] | "\($c),\($s),\($n),,\(.[0]),,\(.[1] | short),,,,"),
-					($r.differences.price_per_day // empty | select(.low) | "\($c),\($s),\($n),default-scheduler,price a day,,\(.mean | short),\(.low | short),\(.high | short),\(.mean / $base * 100 | short),")' |
+					($r | select(now | not) | .differences.price_per_day // empty | select(.low) | "\($c),\($s),\($n),default-scheduler,price a day,,\(.mean | short),\(.low | short),\(.high | short),\(.mean / $base * 100 | short),")' |
 				keep cost.csv $section "$by" "${SEEDS:-3} from 1"
 		done; done
 	done

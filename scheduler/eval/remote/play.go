@@ -403,7 +403,11 @@ func SendFile(ctx context.Context, queue *workers.Queue, path string) (*File, er
 		}
 	}
 	f.Name = filepath.Base(path)
-	err := filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error {
+	path, err := filepath.EvalSymlinks(path) // WalkDir does not follow a link
+	if err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}

@@ -186,3 +186,18 @@ func FuzzPlay(f *testing.F) {
 		_, _ = decodeArrivals(data)
 	})
 }
+
+// A link to a file or a folder is sent as what it leads to, under its own name.
+func TestSendFileFollowsLinks(t *testing.T) {
+	server := fatal.Value(workers.Serve(workers.Serving{Dir: t.TempDir()}))(t)
+	defer server.Close()
+	queue := fatal.Value(server.Connect(t.Context()))(t)
+	defer queue.Close()
+	folder, link := t.TempDir(), filepath.Join(t.TempDir(), "prod.record")
+	fatal.If(t, os.WriteFile(filepath.Join(folder, "pods"), []byte("rows"), 0o600))
+	fatal.If(t, os.Symlink(folder, link))
+	f := fatal.Value(SendFile(t.Context(), queue, link))(t)
+	if f.Name != "prod.record" || len(f.Blobs) != 1 || f.Blobs["pods"] == "" {
+		t.Errorf("%+v was sent", f)
+	}
+}
