@@ -43,7 +43,7 @@ func Changes(types, pools []byte) (out []Change, notes []string, err error) {
 	}
 	if n := len(v.changes); n > mostChanges {
 		v.changes = v.changes[:mostChanges]
-		v.note("of %d changes of NodePools %d are tried, those of pools with the highest weight", n, mostChanges)
+		v.note("of %d changes of NodePools %d are tried, the first of the pools with the highest weight", n, mostChanges)
 	}
 	return v.changes, v.notes, nil
 }

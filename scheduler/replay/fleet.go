@@ -65,6 +65,9 @@ type machine struct {
 	gone   bool
 }
 
+// listing is how long a recorder may take to list the nodes that were there when it began, in milliseconds.
+const listing = 10_000
+
 // newFleet returns the machines at the beginning, which the catalog knows. Their pods are on them; the pods of others wait.
 func newFleet(p *course, c *Scaling) (*fleet, error) {
 	scaler, err := c.New(c.Catalog, p.config.Seed)
@@ -79,7 +82,7 @@ func newFleet(p *course, c *Scaling) (*fleet, error) {
 	unknown, example := 0, ""
 	for i := range p.source.Nodes {
 		r := &p.source.Nodes[i]
-		if r.From > p.source.From || r.To != 0 && r.To <= p.source.From {
+		if r.From > p.source.From+listing || r.To != 0 && r.To <= p.source.From {
 			continue
 		}
 		n := p.objects.Node(r)

@@ -90,6 +90,23 @@ func TestMachineBoots(t *testing.T) {
 	}
 }
 
+// Nodes that a recorder listed just after it began were there before; nodes that came later are left to the autoscaler.
+func TestListedNodesAreThere(t *testing.T) {
+	s := source([]record.Pod{pod("x", 10, unbound)}, node("a"), node("late"))
+	s.Nodes[0].From, s.Nodes[1].From = s.From+9, s.From+20_000
+	var saw []string
+	scaled(t, s, scripted(t, func(_ int64, c *autoscale.Cluster) autoscale.Plan {
+		saw = saw[:0]
+		for _, n := range c.Nodes {
+			saw = append(saw, n.Object.Name)
+		}
+		return autoscale.Plan{}
+	}))
+	if len(saw) != 1 || saw[0] != "a" {
+		t.Errorf("the autoscaler saw %q", saw)
+	}
+}
+
 // An autoscaler looks when it asked for it, also soon after another look, so that it sees what came meanwhile.
 func TestLooksWhenAsked(t *testing.T) {
 	large := func(ms int64) func(*record.Pod) {

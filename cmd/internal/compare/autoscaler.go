@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"bytes"
 	"cmp"
 	_ "embed"
 	"errors"
@@ -98,7 +99,7 @@ func AutoscalerFlags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringSliceFlag{Name: "autoscaler", Usage: "`AUTOSCALER` that starts and removes nodes: " + strings.Join(autoscalerNames(), ", ") +
 			"; may be given several times"},
-		&ucli.Float64Flag{Name: "at-most-waiting", Usage: "search over settings of each autoscaler: the cheapest at which at most this `NUMBER` of pods waits"},
+		&ucli.Float64Flag{Name: "at-most-waiting", DefaultText: "no search, but as many as now with plan --nodes", Usage: "search over settings of each autoscaler: the cheapest at which at most this `NUMBER` of pods waits"},
 		&ucli.StringFlag{Name: "types", Usage: "`FILE` with types of machines and prices, such as Karpenter's instance_types.json"},
 		&ucli.StringSliceFlag{Name: "nodepools", Usage: "`FILE` with NodePools; may be given several times, to compare them"},
 	}
@@ -156,8 +157,11 @@ func settings(c *ucli.Context, s *search) ([]setting, error) {
 				if err == nil {
 					_, err = x.scaling()
 				}
-				if !slices.ContainsFunc(out, func(o setting) bool { return o.Name == x.Name }) {
+				switch i := slices.IndexFunc(out, func(o setting) bool { return o.Name == x.Name }); {
+				case i < 0:
 					out = append(out, x)
+				case !bytes.Equal(out[i].Pools, x.Pools):
+					return nil, exit.Usagef("--nodepools: two different files would both be called %q; rename one", x.Name)
 				}
 			}
 			if err != nil {

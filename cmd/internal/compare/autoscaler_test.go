@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 )
 
 // With an autoscaler, the first line says what is paid, and rows have nodes, evictions and hours of types.
@@ -63,7 +64,10 @@ func TestAutoscaler(t *testing.T) {
 	if err := os.WriteFile(prices, []byte("nodes: {m: 1}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	other := filepath.Join(t.TempDir(), "pools.yaml")
+	fatal.If(t, os.WriteFile(other, []byte("{kind: NodePool, metadata: {name: q}}"), 0o600))
 	for say, args := range map[string][]string{
+		"would both be called \"none pools\"": {"--autoscaler", "none", "--nodepools", pools, "--nodepools", other, dir},
 		"did you mean cluster-autoscaler?":    {"--autoscaler", "cluster-autoscalr", dir},
 		"+deletion-costs?":                    {"--autoscaler", "cluster-autoscaler+deletion-cost", dir},
 		"mean cluster-autoscaler+defrag?":     {"--autoscaler", "cluster-autoscaler+defrag+other", dir},

@@ -89,7 +89,6 @@ var spare = sync.OnceFunc(func() {
 })
 
 func run(c *ucli.Context) error {
-	spare()
 	if err := checkFormat(c); err != nil {
 		return err
 	}
@@ -196,6 +195,7 @@ func playerOf(c *ucli.Context) (*player, error) {
 
 // newPlayer returns a player of profiles, the present one first, with each autoscaler. It still needs records and an objective.
 func newPlayer(c *ucli.Context, s *search, chosen []server.Profile, seeds []uint64) (*player, error) {
+	spare()
 	all, err := settings(c, s)
 	if err != nil {
 		return nil, err

@@ -157,7 +157,7 @@ func (r result) answer(most float64) string {
 	}
 	cost, chance := r.judged(), ""
 	d := best.Differences[cost.name]
-	if r.mark(d, cost) != eval.Lower {
+	if m := r.mark(d, cost); m != eval.Lower && m != eval.Higher {
 		chance = ", which may be chance"
 	}
 	return fmt.Sprintf("To change: %s.\nThe cheapest with %s is %s.\nNow, with %s. The price differs by %s%s",

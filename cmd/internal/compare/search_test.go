@@ -53,7 +53,7 @@ func TestSearch(t *testing.T) {
 func TestAnswer(t *testing.T) {
 	r := result{Unrecorded: "so", view: view{scaled: true}}
 	for name, x := range map[string][2]float64{"a": {10, 1}, "b": {8, 2}, "c": {5, 9}, "d": {9, 1.004}} {
-		r.Rows = append(r.Rows, row{Name: name, Figures: map[string]float64{billFigure: x[0], "waiting_pods": x[1]}, Scaled: &activity{},
+		r.Rows = append(r.Rows, row{Name: name, Pods: 1, Figures: map[string]float64{billFigure: x[0], "waiting_pods": x[1]}, Scaled: &activity{},
 			Change: "make it " + name})
 	}
 	slices.SortFunc(r.Rows, func(x, y row) int { return strings.Compare(x.Name, y.Name) })
@@ -63,6 +63,12 @@ func TestAnswer(t *testing.T) {
 		if got := r.answer(most); !strings.Contains(got, want) {
 			t.Errorf("at most %v: %s, want %s", most, got, want)
 		}
+	}
+	low, high := 1., 3. // what waits less is dearer, surely
+	r.Rows = append(r.Rows, row{Name: "e", Figures: map[string]float64{billFigure: 12, "waiting_pods": 0.2}, Scaled: &activity{}, Change: "make it e",
+		Differences: map[string]difference{r.judged().name: {2, &low, &high}}})
+	if got := r.answer(0.3); !strings.HasSuffix(got, "differs by +2.00 (+1.00 to +3.00)") {
+		t.Error(got)
 	}
 	for scaler, want := range map[string]bool{"cluster-autoscaler:price@0.7+deletion-costs": true, "cluster-autoscaler": false,
 		"karpenter:60s+defrag+deletion-costs": true, "karpenter+defrag": false} {

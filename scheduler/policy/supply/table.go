@@ -155,6 +155,9 @@ func (t *Table) resize(n int) {
 		t.add(&t.rows[len(t.rows)-1], -1)
 	}
 	k, more := len(t.Kinds), n-len(t.rows)
+	if more > 0 && len(t.taken) > t.mostSizes(n) {
+		t.taken = nil
+	}
 	places, partly := make([]int32, 2*k*more), make([]float64, k*more)
 	for i := range more {
 		t.rows = append(t.rows, row{free: places[2*k*i : 2*k*i+k], places: places[2*k*i+k : 2*k*(i+1)], partly: partly[k*i : k*i+k]})
@@ -249,8 +252,7 @@ func (t *Table) takenBy(r *cluster.Resources) *taken {
 			oldest = i
 		}
 	}
-	size := len(t.rows) * len(t.Kinds)
-	if len(t.taken) == 0 || len(t.taken) < min(mostTaken/max(size, 1), 2*len(t.Kinds)) {
+	if len(t.taken) == 0 || len(t.taken) < t.mostSizes(len(t.rows)) {
 		t.taken = append(t.taken, &taken{})
 		oldest = len(t.taken) - 1
 	}
@@ -258,6 +260,11 @@ func (t *Table) takenBy(r *cluster.Resources) *taken {
 	x.by, x.last = *r, t.asked
 	clear(x.versions)
 	return t.wide(x)
+}
+
+// mostSizes returns how many sizes are kept with so many nodes.
+func (t *Table) mostSizes(nodes int) int {
+	return min(mostTaken/max(nodes*len(t.Kinds), 1), 2*len(t.Kinds))
 }
 
 // wide makes room for all rows.
