@@ -66,7 +66,7 @@ func (v *varied) vary(p *Pool) {
 	}
 	v.limits(p)
 	if len(v.catalog.Pools) > 1 {
-		v.add(p, "without "+p.Name, "leave out NodePool "+p.Name, nil)
+		v.add(p, "without "+p.Name, "leave out NodePool "+p.Name+", whose present nodes stay", nil)
 	}
 	kinds := map[bool]bool{} // whether they are spot machines
 	for _, l := range v.catalog.Offers(p) {

@@ -126,6 +126,9 @@ func settings(c *ucli.Context, s *search) ([]setting, error) {
 		}
 		return []setting{{}}, nil
 	}
+	if s != nil && !slices.ContainsFunc(chosen, func(name string) bool { return name != none }) {
+		return nil, exit.Usagef("--autoscaler %s has no settings to search; name another", none)
+	}
 	types := autoscale.ExampleTypes
 	if path := c.String("types"); path != "" {
 		var err error

@@ -74,6 +74,7 @@ func TestAutoscaler(t *testing.T) {
 		"is no utilisation of 0 to 1":         {"--autoscaler", "cluster-autoscaler@2", dir},
 		"--at-most-waiting is -1":             {"--autoscaler", "cluster-autoscaler", "--at-most-waiting", "-1", dir},
 		"choose one of least-waste":           {"--autoscaler", "cluster-autoscaler:cheapest", dir},
+		"none has no settings to search":      {"--autoscaler", "none", "--at-most-waiting", "1", dir},
 		"add --autoscaler":                    {"--nodepools", pools, dir},
 		"prices are those of --types":         {"--autoscaler", "none", "--prices", prices, dir},
 		"no such file":                        {"--autoscaler", "none", "--types", "nowhere.yaml", dir},

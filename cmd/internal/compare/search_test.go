@@ -92,11 +92,11 @@ func TestNear(t *testing.T) {
 		{setting{Name: "cluster-autoscaler@0.4+defrag", Scaler: "cluster-autoscaler@0.4+defrag"},
 			[]string{"cluster-autoscaler:price@0.4+defrag: set --expander=price"}, noPools},
 		{setting{Name: "karpenter@5m today", Scaler: "karpenter@5m", Pools: []byte(twoPools), Change: "take today"},
-			[]string{"karpenter@5m today, without base: take today, leave out NodePool base",
+			[]string{"karpenter@5m today, without base: take today, leave out NodePool base, whose present nodes stay",
 				"karpenter@5m today, spot limits x0.5: take today, set the limits of NodePool spot to cpu 8 (now cpu 16)",
 				"karpenter@5m today, spot limits x2: take today, set the limits of NodePool spot to cpu 32 (now cpu 16)",
 				"karpenter@5m today, spot without limits: take today, remove the limits of NodePool spot (now cpu 16); tried with at most 5000 machines",
-				"karpenter@5m today, without spot: take today, leave out NodePool spot"}, "NodePool base has no limits that could be varied"},
+				"karpenter@5m today, without spot: take today, leave out NodePool spot, whose present nodes stay"}, "NodePool base has no limits that could be varied"},
 	} {
 		c.named.Types = []byte(bothKinds)
 		s := search{}
