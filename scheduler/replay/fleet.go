@@ -66,7 +66,7 @@ type machine struct {
 }
 
 // listing is how long a recorder may take to list the nodes that were there when it began, in milliseconds.
-const listing = 10_000
+const listing = 5_000
 
 // newFleet returns the machines at the beginning, which the catalog knows. Their pods are on them; the pods of others wait.
 func newFleet(p *course, c *Scaling) (*fleet, error) {
