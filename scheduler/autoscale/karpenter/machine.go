@@ -99,7 +99,7 @@ func (m *machine) measure() {
 	}
 }
 
-// isCandidate reports whether the candidate is what Karpenter would make of its node.
+// isCandidate reports whether m.candidate was made of the node as it is now.
 func (m *machine) isCandidate(n *state.StateNode) bool {
 	return m.candidate != nil && m.candidate.StateNode == n
 }

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
 )
 
-// search is what consolidations of single nodes and of several have in common.
+// search holds what singles and multis share.
 type search struct {
 	*scaler
 	totals map[string]disruption.NodePoolTotals
